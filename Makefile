@@ -1,0 +1,47 @@
+# The project's commands. Each installs what it needs first (scripts/setup) and does no work twice.
+#
+#   make test STEPS="ct pytest"           some steps only
+#   make build PYTHON=/path/to/python3.13  another interpreter than python3 on the PATH
+
+export PYTHON ?= python3
+export STEPS
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check build shell lint format bench docs clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Start a node and show what a loop does in it
+	@ERL_LIBS=_build/default/lib escript examples/tour.escript
+
+test: ## Run all checks and tests; the last line counts them
+	@scripts/setup test
+	@scripts/test $(STEPS)
+
+check: test ## The same as test
+
+build: ## Build the native library and the OTP application
+	@scripts/setup build
+	@rebar3 compile
+
+shell: build ## An Erlang shell with the application started
+	@rebar3 shell
+
+lint: ## Run the checkers only: rustfmt, clippy, xref, dialyzer, ruff, mypy, shellcheck
+	@scripts/setup lint
+	@scripts/test rustfmt clippy compile xref dialyzer ruff ruff-format mypy shellcheck
+
+format: ## Format Rust and Python
+	@scripts/setup lint
+	@scripts/format
+
+bench: build ## Run the benchmarks against asyncio and other loops
+	@scripts/setup bench
+	@scripts/bench
+
+docs: build ## Write the API pages of Erlang and Rust
+	@scripts/docs
+
+clean: ## Remove everything that was built, but not .venv
+	@rm -rf _build target priv/py_nif.so priv/build_info

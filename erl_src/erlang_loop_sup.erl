@@ -1,0 +1,42 @@
+%% @doc The top of the tree.
+%%
+%% ```
+%% erlang_loop_sup (one_for_one)
+%%   py_event_router       serves all shared loops
+%%   py_event_worker_sup   one py_event_worker for each isolated loop
+%%   py_interpreter        starts Python when it is needed
+%% '''
+%%
+%% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
+%% router adopts those of the old one, and Python, once up, stays up whoever asked for it.
+%% The router comes first, so that a worker or Python finds one; last in, first out at the end.
+-module(erlang_loop_sup).
+
+-behaviour(supervisor).
+
+-export([start_link/0]).
+-export([init/1]).
+
+-spec start_link() -> {ok, pid()} | {error, term()}.
+start_link() ->
+    case supervisor:start_link({local, ?MODULE}, ?MODULE, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init([]) ->
+    %% A router killed ten times in ten seconds loses nothing and is no reason to end the
+    %% application; one that cannot start at all fails more often than this within a second.
+    Flags = #{strategy => one_for_one, intensity => 30, period => 10},
+    {ok,
+        {Flags, [
+            #{id => py_event_router, start => {py_event_router, start_link, []}},
+            #{
+                id => py_event_worker_sup,
+                start => {py_event_worker_sup, start_link, []},
+                type => supervisor
+            },
+            #{id => py_interpreter, start => {py_interpreter, start_link, []}}
+        ]}}.

@@ -1,0 +1,350 @@
+%% @doc The native functions: loops, fds, timers, the interpreter.
+%%
+%% Everything here works in a shell without Python:
+%%
+%% ```
+%% {ok, Loop} = py_nif:event_loop_new(),
+%% {ok, {R, W}} = py_nif:create_test_pipe(),
+%% {ok, Fd} = py_nif:add_reader(Loop, R, 1),
+%% ok = py_nif:write_test_fd(W, <<"x">>),
+%% 1 = py_nif:poll_events(Loop, 1000),
+%% [{1, read}] = py_nif:get_pending(Loop).
+%% '''
+%%
+%% Arguments of a wrong type raise `badarg'. A destroyed loop answers `{error, closed}'.
+-module(py_nif).
+
+-export([
+    event_loop_new/0,
+    event_loop_destroy/1,
+    event_loop_set_router/2,
+    event_loop_set_worker/2,
+    event_loop_wakeup/1,
+    event_loop_info/1,
+    event_loop_count/0
+]).
+-export([
+    add_reader/3,
+    add_writer/3,
+    remove_reader/2,
+    remove_writer/2,
+    stop_reader/1,
+    start_reader/1,
+    stop_writer/1,
+    start_writer/1,
+    close_fd/1
+]).
+-export([call_later/3, cancel_timer/2]).
+-export([poll_events/2, get_pending/1]).
+-export([
+    create_test_pipe/0,
+    write_test_fd/2,
+    read_test_fd/2,
+    close_test_fd/1,
+    create_test_tcp_listener/1,
+    connect_test_tcp/2,
+    accept_test_tcp/1,
+    create_test_udp_socket/1,
+    sendto_test_udp/4,
+    recvfrom_test_udp/2,
+    set_udp_broadcast/2
+]).
+%% For py_keeper and its processes.
+-export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
+%% For py_interpreter.
+-export([python_start/3, python_main/4, python_running/0]).
+
+-export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
+
+-on_load(init/0).
+
+-nifs([
+    event_loop_new/0,
+    event_loop_destroy/1,
+    event_loop_set_router/2,
+    event_loop_set_worker/2,
+    event_loop_wakeup/1,
+    event_loop_info/1,
+    event_loop_count/0,
+    add_reader/3,
+    add_writer/3,
+    remove_reader/2,
+    remove_writer/2,
+    stop_reader/1,
+    start_reader/1,
+    stop_writer/1,
+    start_writer/1,
+    close_fd/1,
+    call_later/3,
+    cancel_timer/2,
+    get_pending/1,
+    poll_begin/2,
+    poll_end/2,
+    create_test_pipe/0,
+    write_test_fd/2,
+    read_test_fd/2,
+    close_test_fd/1,
+    create_test_tcp_listener/1,
+    connect_test_tcp/2,
+    accept_test_tcp/1,
+    create_test_udp_socket/1,
+    sendto_test_udp/4,
+    recvfrom_test_udp/2,
+    set_udp_broadcast/2,
+    router_started/0,
+    loop_arm/1,
+    fd_ready/1,
+    timer_fired/1,
+    loop_release/1,
+    python_start/3,
+    python_main/4,
+    python_running/0
+]).
+
+%% A native loop. When the last reference is garbage-collected the loop is closed.
+-opaque loop_ref() :: reference().
+%% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
+-opaque fd_ref() :: reference().
+-opaque timer_ref() :: reference().
+%% A loop's epoll set, in messages between a loop and its keeper.
+-opaque poll_set() :: reference().
+%% Chosen by the caller to tell events apart.
+-type callback_id() :: non_neg_integer().
+-type event() :: {callback_id(), read | write | timer}.
+-type reason() :: closed | ebadf | eperm | stale | file:posix() | {errno, integer()} | binary().
+
+init() ->
+    File = filename:join(priv_dir(), "py_nif"),
+    case erlang:load_nif(File, 0) of
+        ok -> ok;
+        {error, {_, Text}} -> {error, {py_nif_not_loaded, File, Text}}
+    end.
+
+%% code:priv_dir/1 does not know the application when only its ebin is in the path.
+priv_dir() ->
+    case code:priv_dir(erlang_loop) of
+        {error, bad_name} ->
+            Ebin = filename:dirname(code:which(?MODULE)),
+            filename:join(filename:dirname(Ebin), "priv");
+        Dir ->
+            Dir
+    end.
+
+%%% Loops
+
+%% @doc A new loop. It is kept by the node's `py_event_router', if the application runs.
+-spec event_loop_new() -> {ok, loop_ref()} | {error, reason()}.
+event_loop_new() -> erlang:nif_error(not_loaded).
+
+%% @doc Closes a loop: its watches and timers end, whoever waits in {@link poll_events/2} returns.
+%% The watched fds stay open. `ok' also the second time.
+-spec event_loop_destroy(loop_ref()) -> ok.
+event_loop_destroy(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%% @doc Has `Pid' (a `py_event_router') keep the loop. If it dies the node's router takes over.
+-spec event_loop_set_router(loop_ref(), pid()) -> ok | {error, closed | noproc}.
+event_loop_set_router(_LoopRef, _Pid) -> erlang:nif_error(not_loaded).
+
+%% @doc Has `Pid' (a `py_event_worker') own the loop. If it dies the loop is closed.
+-spec event_loop_set_worker(loop_ref(), pid()) -> ok | {error, closed | noproc}.
+event_loop_set_worker(_LoopRef, _Pid) -> erlang:nif_error(not_loaded).
+
+%% @doc Has a waiting {@link poll_events/2} return; if nobody waits, the next one does not wait.
+-spec event_loop_wakeup(loop_ref()) -> ok | {error, closed}.
+event_loop_wakeup(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%% @doc What the loop watches and has done, as numbers.
+-spec event_loop_info(loop_ref()) -> {ok, #{atom() => term()}} | {error, closed}.
+event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%% @doc How many loops this node has.
+-spec event_loop_count() -> non_neg_integer().
+event_loop_count() -> erlang:nif_error(not_loaded).
+
+%%% File descriptors
+
+%% @doc Reports `{CallbackId, read}' while `Fd' is readable (level-triggered). Watching an fd
+%% again replaces its callback and makes the earlier reference stale. An fd can be in several
+%% loops; each reports it. Regular files cannot be watched: `{error, eperm}'.
+-spec add_reader(loop_ref(), Fd :: integer(), callback_id()) ->
+    {ok, fd_ref()} | {error, reason()}.
+add_reader(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
+
+%% @doc As {@link add_reader/3}, for writing.
+-spec add_writer(loop_ref(), Fd :: integer(), callback_id()) ->
+    {ok, fd_ref()} | {error, reason()}.
+add_writer(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
+
+%% @doc Ends a watch; `ok' also when it has ended before. A reference of another loop is
+%% `{error, stale}'.
+-spec remove_reader(loop_ref(), fd_ref()) -> ok | {error, closed | stale}.
+remove_reader(_LoopRef, _FdRef) -> erlang:nif_error(not_loaded).
+
+-spec remove_writer(loop_ref(), fd_ref()) -> ok | {error, closed | stale}.
+remove_writer(_LoopRef, _FdRef) -> erlang:nif_error(not_loaded).
+
+%% @doc Pauses a watch. One that has ended is `{error, stale}'.
+-spec stop_reader(fd_ref()) -> ok | {error, closed | stale}.
+stop_reader(_FdRef) -> erlang:nif_error(not_loaded).
+
+%% @doc Resumes a paused watch.
+-spec start_reader(fd_ref()) -> ok | {error, closed | stale}.
+start_reader(_FdRef) -> erlang:nif_error(not_loaded).
+
+-spec stop_writer(fd_ref()) -> ok | {error, closed | stale}.
+stop_writer(_FdRef) -> erlang:nif_error(not_loaded).
+
+-spec start_writer(fd_ref()) -> ok | {error, closed | stale}.
+start_writer(_FdRef) -> erlang:nif_error(not_loaded).
+
+%% @doc Ends the watches of the fd in this loop and closes it, once: through a second reference,
+%% or one that was replaced, nothing is closed (the number may be another's by then).
+-spec close_fd(fd_ref()) -> ok.
+close_fd(_FdRef) -> erlang:nif_error(not_loaded).
+
+%%% Timers
+
+%% @doc Reports `{CallbackId, timer}' once, `DelayMs' from now or a little later, never earlier.
+-spec call_later(loop_ref(), DelayMs :: non_neg_integer(), callback_id()) ->
+    {ok, timer_ref()} | {error, closed}.
+call_later(_LoopRef, _DelayMs, _CallbackId) -> erlang:nif_error(not_loaded).
+
+%% @doc Cancels a timer; `ok' also for one that is done. An event that is pending already stays.
+-spec cancel_timer(loop_ref(), timer_ref()) -> ok | {error, closed | stale}.
+cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
+
+%%% Events
+
+%% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
+%% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
+%% no scheduler is held.
+-spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
+poll_events(LoopRef, TimeoutMs) when
+    TimeoutMs =:= infinity; is_integer(TimeoutMs), TimeoutMs >= 0, TimeoutMs =< 16#ffffffff
+->
+    Token = erlang:unique_integer(),
+    case poll_begin(LoopRef, Token) of
+        wait ->
+            %% {py_poll, Token} is sent when events are there, at a wake-up, at the loop's end.
+            receive
+                {py_poll, Token} -> ok
+            after TimeoutMs -> ok
+            end,
+            poll_finish(LoopRef, Token);
+        wait_self ->
+            %% No keeper: the VM tells this process about the set itself.
+            receive
+                {py_poll, Token} -> ok;
+                {select, PollSet, undefined, ready_input} -> fd_ready(PollSet)
+            after TimeoutMs -> ok
+            end,
+            poll_finish(LoopRef, Token);
+        Answer ->
+            Answer
+    end;
+poll_events(_LoopRef, _TimeoutMs) ->
+    error(badarg).
+
+poll_finish(LoopRef, Token) ->
+    Answer = poll_end(LoopRef, Token),
+    %% The message may have crossed the time-out; after poll_end none comes any more.
+    receive
+        {py_poll, Token} -> ok
+    after 0 -> ok
+    end,
+    Answer.
+
+-spec poll_begin(loop_ref(), integer()) ->
+    non_neg_integer() | wait | wait_self | {error, closed}.
+poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
+
+-spec poll_end(loop_ref(), integer()) -> non_neg_integer() | {error, closed}.
+poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
+
+%% @doc All pending events, oldest first, and empties the queue. An fd that stays ready is
+%% reported again.
+-spec get_pending(loop_ref()) -> [event()] | {error, closed}.
+get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%%% Pipes and sockets to try things with. They take only fds made here: others are
+%%% `{error, ebadf}'. All are non-blocking: `{error, eagain}' instead of waiting.
+
+-spec create_test_pipe() -> {ok, {Read :: integer(), Write :: integer()}} | {error, reason()}.
+create_test_pipe() -> erlang:nif_error(not_loaded).
+
+-spec write_test_fd(Fd :: integer(), binary()) -> ok | {error, reason()}.
+write_test_fd(_Fd, _Data) -> erlang:nif_error(not_loaded).
+
+%% @doc At most `Max' bytes; `{ok, <<>>}' at the end of the data.
+-spec read_test_fd(Fd :: integer(), Max :: non_neg_integer()) ->
+    {ok, binary()} | {error, reason()}.
+read_test_fd(_Fd, _Max) -> erlang:nif_error(not_loaded).
+
+-spec close_test_fd(Fd :: integer()) -> ok | {error, ebadf}.
+close_test_fd(_Fd) -> erlang:nif_error(not_loaded).
+
+%% @doc Listens on the loopback address; port 0 has the system choose one.
+-spec create_test_tcp_listener(inet:port_number()) ->
+    {ok, {Fd :: integer(), inet:port_number()}} | {error, reason()}.
+create_test_tcp_listener(_Port) -> erlang:nif_error(not_loaded).
+
+-spec connect_test_tcp(Host :: binary(), inet:port_number()) ->
+    {ok, Fd :: integer()} | {error, reason()}.
+connect_test_tcp(_Host, _Port) -> erlang:nif_error(not_loaded).
+
+-spec accept_test_tcp(Fd :: integer()) -> {ok, Fd :: integer()} | {error, reason()}.
+accept_test_tcp(_Fd) -> erlang:nif_error(not_loaded).
+
+%% @doc Bound to all IPv4 addresses, so that broadcasts arrive.
+-spec create_test_udp_socket(inet:port_number()) ->
+    {ok, {Fd :: integer(), inet:port_number()}} | {error, reason()}.
+create_test_udp_socket(_Port) -> erlang:nif_error(not_loaded).
+
+-spec sendto_test_udp(Fd :: integer(), binary(), Host :: binary(), inet:port_number()) ->
+    ok | {error, reason()}.
+sendto_test_udp(_Fd, _Data, _Host, _Port) -> erlang:nif_error(not_loaded).
+
+-spec recvfrom_test_udp(Fd :: integer(), Max :: non_neg_integer()) ->
+    {ok, {binary(), {Host :: binary(), inet:port_number()}}} | {error, reason()}.
+recvfrom_test_udp(_Fd, _Max) -> erlang:nif_error(not_loaded).
+
+-spec set_udp_broadcast(Fd :: integer(), boolean()) -> ok | {error, reason()}.
+set_udp_broadcast(_Fd, _On) -> erlang:nif_error(not_loaded).
+
+%%% For keepers: see py_keeper
+
+%% @private
+-spec router_started() -> ok.
+router_started() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec loop_arm(poll_set()) -> ok.
+loop_arm(_PollSet) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec fd_ready(poll_set()) -> ok.
+fd_ready(_PollSet) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec timer_fired(pos_integer()) -> ok.
+timer_fired(_LoopId) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec loop_release(poll_set()) -> ok.
+loop_release(_PollSet) -> erlang:nif_error(not_loaded).
+
+%%% For py_interpreter: answers come as `{py_main, Token, Result}'
+
+%% @private
+-spec python_start(integer(), Executable :: binary(), Paths :: [binary()]) ->
+    ok | {error, binary()}.
+python_start(_Token, _Executable, _Paths) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_main(integer(), Module :: binary(), Function :: binary(), [binary()]) ->
+    ok | {error, not_started}.
+python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_running() -> boolean().
+python_running() -> erlang:nif_error(not_loaded).

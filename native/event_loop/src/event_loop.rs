@@ -1,0 +1,261 @@
+//! The parts of a native loop tied together: epoll set, watches, parking, timerfd, life and
+//! counters. The native library wraps one in each loop resource; ready queue, timer heap and
+//! inbox stay with the caller, who knows what they hold.
+
+use crate::counters::Counters;
+use crate::epoll::{EpollSet, EventBuffer, Interest};
+use crate::error::{Error, Result};
+use crate::life::Life;
+use crate::parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+use crate::sys::timerfd::TimerFd;
+use crate::watches::{Direction, Mode, Ready, WatchId, Watches};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The timerfd, made when first needed, and what it is set to.
+#[derive(Debug, Default)]
+struct Timer {
+    fd: Option<TimerFd>,
+    when_ns: Option<u64>,
+}
+
+/// What one loop waits with. Any thread may watch, wake and close; polling, parking and
+/// resolving belong to one thread at a time, the owner.
+///
+/// All descriptors are close-on-exec and are closed on drop, not by [`close`](Self::close): the
+/// BEAM may still watch [`raw_fd`](Self::raw_fd), and has to let go first.
+#[derive(Debug)]
+pub struct EventLoop {
+    /// The set; its descriptor is the one the BEAM watches.
+    pub set: EpollSet,
+    /// Guards the table and, with it, the order of changes to the set. Held for a few system
+    /// calls at most, never while waiting or while foreign code runs.
+    watches: Mutex<Watches>,
+    /// Sleep and wake.
+    pub parking: Parking,
+    /// New, running, stopping, closed.
+    pub life: Life,
+    /// What it has done so far.
+    pub counters: Counters,
+    /// Guards the timerfd and its value, so that both change together.
+    timer: Mutex<Timer>,
+}
+
+impl EventLoop {
+    /// A loop that watches nothing.
+    ///
+    /// # Errors
+    /// [`Os`](Error::Os) when descriptors or memory have run out.
+    pub fn new() -> Result<Self> {
+        let set = EpollSet::new()?;
+        let parking = Parking::new()?;
+        set.add(parking.bell().raw_fd(), Interest::SIGNAL, WAKE_TOKEN)?;
+        Ok(Self {
+            set,
+            watches: Mutex::default(),
+            parking,
+            life: Life::new(),
+            counters: Counters::default(),
+            timer: Mutex::default(),
+        })
+    }
+
+    /// The epoll set's descriptor, readable exactly while there are events.
+    #[must_use]
+    pub fn raw_fd(&self) -> RawFd {
+        self.set.raw_fd()
+    }
+
+    /// See [`Watches::watch`].
+    ///
+    /// # Errors
+    /// As there, and [`Closed`](Error::Closed).
+    pub fn watch(&self, fd: RawFd, dir: Direction, key: u64, mode: Mode) -> Result<WatchId> {
+        self.open_watches()?.watch(&self.set, fd, dir, key, mode)
+    }
+
+    /// Ends a watch; `false` when it was gone already.
+    pub fn unwatch(&self, id: WatchId, dir: Direction) -> bool {
+        lock(&self.watches).unwatch(&self.set, id, dir)
+    }
+
+    /// Ends whatever watch `fd` has in this direction and answers its key.
+    pub fn unwatch_fd(&self, fd: RawFd, dir: Direction) -> Option<u64> {
+        lock(&self.watches).unwatch_fd(&self.set, fd, dir)
+    }
+
+    /// See [`Watches::pause`].
+    ///
+    /// # Errors
+    /// As there, and [`Closed`](Error::Closed).
+    pub fn pause(&self, id: WatchId, dir: Direction) -> Result<()> {
+        self.open_watches()?.pause(&self.set, id, dir)
+    }
+
+    /// See [`Watches::resume`].
+    ///
+    /// # Errors
+    /// As there, and [`Closed`](Error::Closed).
+    pub fn resume(&self, id: WatchId, dir: Direction) -> Result<()> {
+        self.open_watches()?.resume(&self.set, id, dir)
+    }
+
+    /// Ends both watches of `fd`. To be called before it is closed.
+    pub fn forget_fd(&self, fd: RawFd) {
+        lock(&self.watches).forget_fd(&self.set, fd);
+    }
+
+    /// The key watching `fd` in this direction, paused or not.
+    #[must_use]
+    pub fn watch_key(&self, fd: RawFd, dir: Direction) -> Option<u64> {
+        lock(&self.watches).key(fd, dir)
+    }
+
+    /// The watched descriptors, in any order.
+    #[must_use]
+    pub fn watched_fds(&self) -> Vec<RawFd> {
+        lock(&self.watches).fds().collect()
+    }
+
+    /// How many descriptors are watched.
+    #[must_use]
+    pub fn watched_len(&self) -> usize {
+        lock(&self.watches).len()
+    }
+
+    /// Makes the set ready at `when_ns`, or never. No system call when that is so already.
+    ///
+    /// # Errors
+    /// [`Closed`](Error::Closed), or [`Os`](Error::Os) when the timerfd cannot be made.
+    pub fn set_timer(&self, when_ns: Option<u64>) -> Result<()> {
+        let mut timer = lock(&self.timer);
+        self.check_open()?;
+        if timer.when_ns == when_ns {
+            return Ok(());
+        }
+        if timer.fd.is_none() {
+            let fd = TimerFd::new()?;
+            self.set.add(fd.raw_fd(), Interest::SIGNAL, TIMER_TOKEN)?;
+            timer.fd = Some(fd);
+        }
+        if let Some(fd) = &timer.fd {
+            fd.set(when_ns)?;
+        }
+        timer.when_ns = when_ns;
+        Ok(())
+    }
+
+    /// Takes what is ready, without waiting.
+    ///
+    /// # Errors
+    /// [`Closed`](Error::Closed), or what the kernel says.
+    pub fn poll_now(&self, buf: &mut EventBuffer) -> Result<usize> {
+        self.check_open()?;
+        self.set.poll(buf, Some(0))
+    }
+
+    /// Waits on the set itself, at most `timeout_ns`. A wake ends it, or keeps it from
+    /// beginning (then with no events, even if there are some).
+    ///
+    /// # Errors
+    /// [`Closed`](Error::Closed), or what the kernel says.
+    pub fn poll_direct(&self, buf: &mut EventBuffer, timeout_ns: Option<u64>) -> Result<usize> {
+        buf.clear();
+        self.check_open()?;
+        if !self.parking.begin_polling() {
+            self.counters.wakeups.add_owned(1);
+            return Ok(0);
+        }
+        self.counters.polls.add_owned(1);
+        let outcome = self.set.poll(buf, timeout_ns);
+        if self.parking.end_polling() {
+            self.counters.wakeups.add_owned(1);
+        }
+        outcome
+    }
+
+    /// Sleeps while the BEAM watches the set; see [`Parking::park`].
+    pub fn park(&self, arm: impl FnOnce() -> bool, timeout_ns: Option<u64>) -> Parked {
+        let parked = self.parking.park(arm, timeout_ns);
+        if parked != Parked::NotArmed {
+            self.counters.parks.add_owned(1);
+        }
+        if parked == Parked::Woken {
+            self.counters.wakeups.add_owned(1);
+        }
+        parked
+    }
+
+    /// Gets the owner to look at everything again. Any thread.
+    pub fn wake(&self) {
+        self.parking.wake();
+    }
+
+    /// Finds out whom the polled events concern and appends that to `out`, under one lock. The
+    /// bell and the timer are left out: they have done their work by ending the wait.
+    pub fn resolve_into(&self, buf: &EventBuffer, out: &mut Vec<Ready>) {
+        if buf.is_empty() {
+            return;
+        }
+        let before = out.len();
+        let mut stale = 0;
+        let mut watches = lock(&self.watches);
+        for event in buf.iter() {
+            match event.token {
+                WAKE_TOKEN => {}
+                // It fired: setting it to the same time again is a change.
+                TIMER_TOKEN => lock(&self.timer).when_ns = None,
+                _ => match watches.resolve(&self.set, &event) {
+                    Ready { read: None, write: None, .. } => stale += 1,
+                    ready => out.push(ready),
+                },
+            }
+        }
+        drop(watches);
+        self.counters.events.add_owned((out.len() - before) as u64);
+        self.counters.stale_events.add_owned(stale);
+    }
+
+    /// Ends it for good and forgets all watches; `true` for the one call that did it. Whoever
+    /// waits is woken and will meet [`Closed`](Error::Closed).
+    ///
+    /// # Errors
+    /// [`Running`](Error::Running): it has to be stopped first.
+    pub fn close(&self) -> Result<bool> {
+        let first = self.life.close()?;
+        if first {
+            // After the state, so that no watch can slip in between: see `open_watches`.
+            lock(&self.watches).clear(&self.set);
+            if let Some(fd) = lock(&self.timer).fd.take() {
+                let _gone_already = self.set.delete(fd.raw_fd());
+            }
+            self.wake();
+        }
+        Ok(first)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.life.is_closed() {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The state is read under the lock: a closing loop clears the table after changing it.
+    fn open_watches(&self) -> Result<MutexGuard<'_, Watches>> {
+        let watches = lock(&self.watches);
+        self.check_open()?;
+        Ok(watches)
+    }
+}
+
+/// A panic while one of these locks was held has left table and kernel at worst one watch
+/// apart, which later calls cope with as with an fd closed behind our back. Stopping the loop
+/// for it would be worse, so the poison is ignored.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

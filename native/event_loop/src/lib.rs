@@ -1,0 +1,55 @@
+//! The core of an event loop: what a loop waits for, and how it sleeps and is woken.
+//!
+//! Plain Rust that knows neither the Erlang VM nor Python, so that unit tests, loom and Miri
+//! reach all of it. The native library builds its loops on [`EventLoop`]; the modules below
+//! are the parts, in alphabetical order.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`clock`] | the one clock all deadlines are on |
+//! | [`counters`] | what a loop has done so far |
+//! | [`epoll`] | the set of watched fds, and the buffer its events arrive in |
+//! | [`error`] | everything that can go wrong here |
+//! | [`event_loop`](EventLoop) | the parts tied together |
+//! | [`inbox`] | work posted by other threads |
+//! | [`life`] | new, running, stopping, closed |
+//! | [`parking`] | sleep and wake without losing a wake-up |
+//! | [`pending`] | events kept for a caller who asks for them |
+//! | [`timers`] | deadlines, earliest first |
+//! | [`wait`] | how long to spin, and who keeps the next deadline |
+//! | [`watches`] | who wants to hear about which fd |
+#![deny(unsafe_code)] // allowed in `sys` and `inbox` only
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("only `sys` is missing for this system: it needs a kqueue version of its functions");
+
+pub mod clock;
+pub mod counters;
+pub mod epoll;
+pub mod error;
+// Ties a real eventfd to a real epoll set; the model checker has neither.
+#[cfg(not(loom))]
+mod event_loop;
+pub mod inbox;
+pub mod life;
+pub mod parking;
+pub mod pending;
+mod sync;
+pub mod sys;
+pub mod timers;
+pub mod wait;
+pub mod watches;
+
+pub use clock::now_ns;
+pub use counters::{Counters, CountersSnapshot};
+pub use epoll::{EpollSet, EventBuffer, RawEvent};
+pub use error::{Error, Result};
+#[cfg(not(loom))]
+pub use event_loop::EventLoop;
+pub use inbox::{Inbox, PushError};
+pub use life::{Life, State};
+pub use parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+pub use pending::{Kind, Pending};
+pub use timers::{Cancel, TimerHeap};
+pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
+pub use watches::{Direction, Mode, Ready, WatchId, Watches};

@@ -1,0 +1,241 @@
+//! Sleep and wake: the one protocol by which a loop's thread (the *owner*) goes to sleep and
+//! everybody else wakes it. The native library parks and wakes through `event_loop`; loom runs
+//! this very file (`tests/loom_parking.rs`).
+//!
+//! # Invariant
+//!
+//! **Whoever has something for the owner makes it visible first, then calls `wake`. The owner
+//! announces that it will sleep first, then looks (or has others look) for the last time.**
+//! Both steps go through one word, always by read-modify-write, so they have one order:
+//!
+//! - `wake` comes before the announcement: the owner finds NOTIFIED and does not sleep, and
+//!   having read it, it sees all that the waker did before.
+//! - `wake` comes after it: the waker finds POLLING or PARKED and rings or wakes.
+//!
+//! | from | to | by | and then |
+//! |---|---|---|---|
+//! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex |
+//! | NOTIFIED | AWAKE | owner | looks at inbox, timers and the epoll set again |
+//! | AWAKE | POLLING | owner | epoll wait: events end it by themselves |
+//! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd for it |
+//! | POLLING, PARKED | AWAKE | owner | timed out, or events came |
+//!
+//! *Arming*: the BEAM tells about the epoll fd once per request. `armed` says that a request is
+//! standing. It is cleared **before** the wake that reports the event (`disarmed`), and read
+//! **after** the announcement: so an owner that finds it standing will be woken when it falls.
+//! The BEAM's watch is level-triggered: events older than the request fire it at once.
+
+use crate::clock::now_ns;
+use crate::error::Result;
+use crate::sync::{AtomicBool, Ordering};
+use crate::sys::{Bell, Futex, Waited};
+
+/// The eventfd's token in the epoll set. No watch has it: descriptors are not negative.
+pub const WAKE_TOKEN: u64 = u64::MAX;
+/// The timerfd's token in the epoll set.
+pub const TIMER_TOKEN: u64 = u64::MAX - 1;
+
+const AWAKE: u32 = 0;
+const NOTIFIED: u32 = 1;
+const POLLING: u32 = 2;
+const PARKED: u32 = 3;
+
+/// How a park ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parked {
+    /// Somebody called [`wake`](Parking::wake): look at everything again.
+    Woken,
+    /// The timeout passed. The arming stands.
+    TimedOut,
+    /// Nobody is there to watch the epoll fd: wait on it directly.
+    NotArmed,
+}
+
+/// The word the owner sleeps on, and whether the BEAM was asked to watch.
+///
+/// `wake`, `disarmed`, `forget_arming` and the questions take any thread; the rest belongs to
+/// the owner, whoever that is at the time: never two at once.
+#[derive(Debug)]
+pub struct Parking {
+    /// All changes are read-modify-writes with `AcqRel`: see the invariant.
+    state: Futex,
+    bell: Bell,
+    /// Release when cleared, Acquire when read; the word's order does the rest.
+    armed: AtomicBool,
+}
+
+impl Parking {
+    /// An owner that is awake.
+    ///
+    /// # Errors
+    /// [`Os`](crate::Error::Os) when descriptors have run out.
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            state: Futex::new(AWAKE),
+            bell: Bell::new()?,
+            armed: AtomicBool::new(false),
+        })
+    }
+
+    /// What ends an epoll wait; it belongs into the set under [`WAKE_TOKEN`].
+    #[must_use]
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// Gets the owner to look at everything again. Any thread; a system call only if it sleeps.
+    pub fn wake(&self) {
+        match self.state.word().swap(NOTIFIED, Ordering::AcqRel) {
+            POLLING => self.bell.ring(),
+            PARKED => self.state.wake(),
+            _ => {} // awake: it meets the word before it sleeps
+        }
+    }
+
+    /// Whether a wake is waiting to be taken. A plain load, for spinning.
+    #[must_use]
+    pub fn is_notified(&self) -> bool {
+        self.state.word().load(Ordering::Acquire) == NOTIFIED
+    }
+
+    /// Takes a waiting wake, if there is one.
+    pub fn take_notified(&self) -> bool {
+        self.change(NOTIFIED, AWAKE)
+    }
+
+    /// Announces an epoll wait. `false`: there was a wake, which is taken; do not sleep.
+    pub fn begin_polling(&self) -> bool {
+        self.announce(POLLING)
+    }
+
+    /// Back from the epoll wait. Answers whether there was a wake, and takes it.
+    pub fn end_polling(&self) -> bool {
+        self.get_up()
+    }
+
+    /// Sleeps until woken, at most `timeout` nanoseconds. Unless a request is standing, `arm`
+    /// asks the BEAM to watch the epoll fd; it answers whether somebody is there to do it.
+    pub fn park(&self, arm: impl FnOnce() -> bool, timeout: Option<u64>) -> Parked {
+        let deadline = timeout.map(|ns| now_ns().saturating_add(ns));
+        if !self.announce(PARKED) {
+            return Parked::Woken;
+        }
+        // Set before asking: the answer may come before `arm` returns, and must not be undone.
+        if !self.armed.swap(true, Ordering::AcqRel) && !arm() {
+            self.armed.store(false, Ordering::Release);
+            // A wake that came meanwhile stays in the word for the caller's next step.
+            self.change(PARKED, AWAKE);
+            return Parked::NotArmed;
+        }
+        loop {
+            // Returns at once if the word has changed since the announcement.
+            let waited = self.state.wait(PARKED, deadline);
+            if self.take_notified() {
+                return Parked::Woken;
+            }
+            if waited == Waited::TimedOut {
+                // The last chance for a wake that crossed the timeout.
+                return if self.get_up() { Parked::Woken } else { Parked::TimedOut };
+            }
+        }
+    }
+
+    /// The BEAM reported the epoll fd: the request is used up. Any thread.
+    pub fn disarmed(&self) {
+        // This order is the invariant: an owner woken (or kept awake) by it asks again.
+        self.armed.store(false, Ordering::Release);
+        self.wake();
+    }
+
+    /// The process that was asked is gone or replaced: the owner asks again. Any thread.
+    pub fn forget_arming(&self) {
+        self.disarmed();
+    }
+
+    /// For a caller that can ask the BEAM by itself, at once: `true` when no request is standing,
+    /// and from now on one is. Any thread.
+    #[must_use]
+    pub fn try_arm(&self) -> bool {
+        !self.armed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether a request to the BEAM is standing.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Acquire)
+    }
+
+    /// AWAKE to a sleeping state. Wakers only ever write NOTIFIED, so that is what a failed
+    /// change has met; it is taken.
+    fn announce(&self, sleep: u32) -> bool {
+        let announced = self.change(AWAKE, sleep);
+        if !announced {
+            self.take_notified();
+        }
+        announced
+    }
+
+    /// Any state to AWAKE; `true` if that took a wake.
+    fn get_up(&self) -> bool {
+        self.state.word().swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        let word = self.state.word();
+        word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_wake_before_sleeping_is_not_lost() {
+        let parking = Parking::new().unwrap();
+        parking.wake();
+        assert!(parking.is_notified());
+        assert!(!parking.begin_polling());
+        assert!(parking.begin_polling() && !parking.end_polling());
+        parking.wake();
+        assert_eq!(parking.park(|| unreachable!("not to sleep"), None), Parked::Woken);
+        parking.wake();
+        assert!(parking.take_notified() && !parking.take_notified());
+    }
+
+    #[test]
+    fn the_request_stands_until_reported() {
+        let parking = Parking::new().unwrap();
+        assert_eq!(parking.park(|| true, Some(1_000)), Parked::TimedOut);
+        assert!(parking.is_armed());
+        assert_eq!(parking.park(|| unreachable!("asked already"), Some(1)), Parked::TimedOut);
+        parking.disarmed();
+        assert!(!parking.is_armed() && parking.take_notified());
+    }
+
+    #[test]
+    fn without_a_watcher_it_does_not_sleep_and_keeps_the_wake() {
+        let parking = Parking::new().unwrap();
+        let nobody = || {
+            parking.wake();
+            false
+        };
+        assert_eq!(parking.park(nobody, None), Parked::NotArmed);
+        assert!(!parking.is_armed());
+        assert!(!parking.begin_polling());
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_and_a_timeout_is_never_early() {
+        let parking = Parking::new().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| parking.wake());
+            assert_eq!(parking.park(|| true, None), Parked::Woken);
+        });
+        let before = Instant::now();
+        assert_eq!(parking.park(|| true, Some(3_000_000)), Parked::TimedOut);
+        assert!(before.elapsed() >= Duration::from_millis(3));
+    }
+}

@@ -1,0 +1,99 @@
+//! A word that its owner can sleep on until another thread changes it. `parking` calls it.
+
+use super::{last_error, Waited};
+use crate::error::Error;
+use std::sync::atomic::AtomicU32;
+
+/// One futex, private to this process.
+#[derive(Debug)]
+pub struct Futex {
+    word: AtomicU32,
+}
+
+impl Futex {
+    /// A word with its first value.
+    #[must_use]
+    pub fn new(value: u32) -> Self {
+        Self { word: AtomicU32::new(value) }
+    }
+
+    /// The word itself; whoever changes it under a sleeper calls [`wake`](Self::wake).
+    #[must_use]
+    pub fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// Sleeps while the word is `expected`, until `deadline_ns` of the monotonic clock. The
+    /// kernel compares and falls asleep in one step, so a change right before is not missed.
+    /// May return without reason: the caller looks at the word and waits again.
+    pub fn wait(&self, expected: u32, deadline_ns: Option<u64>) -> Waited {
+        let deadline = deadline_ns.map(super::time::timespec);
+        let deadline = deadline.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the word lives as long as `self`; `deadline` is null or points into this
+        // frame. WAIT_BITSET (unlike WAIT) takes the timeout as a point in time, so that
+        // looping after a spurious return does not stretch it.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.word.as_ptr(),
+                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+                expected,
+                deadline,
+                std::ptr::null::<u32>(),
+                libc::FUTEX_BITSET_MATCH_ANY,
+            )
+        };
+        if answer < 0 && last_error() == Error::Os(libc::ETIMEDOUT) {
+            Waited::TimedOut
+        } else {
+            Waited::Returned // woken, changed already (EAGAIN) or a signal (EINTR)
+        }
+    }
+
+    /// Wakes the sleeper, if there is one. Any thread.
+    pub fn wake(&self) {
+        // SAFETY: the word lives as long as `self`, and waking only uses its address. The
+        // owner is the only sleeper, so one is all.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.word.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            )
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_changed_word_does_not_sleep() {
+        assert_eq!(Futex::new(1).wait(0, None), Waited::Returned);
+    }
+
+    #[test]
+    fn the_deadline_is_kept_and_never_early() {
+        let deadline = crate::now_ns() + 3_000_000;
+        let futex = Futex::new(0);
+        while futex.wait(0, Some(deadline)) != Waited::TimedOut {}
+        assert!(crate::now_ns() >= deadline);
+    }
+
+    #[test]
+    fn a_wake_ends_the_wait() {
+        let futex = Futex::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                futex.word().store(1, Ordering::Release);
+                futex.wake();
+            });
+            while futex.word().load(Ordering::Acquire) == 0 {
+                futex.wait(0, None);
+            }
+        });
+    }
+}

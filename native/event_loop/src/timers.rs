@@ -1,0 +1,232 @@
+//! Deadlines, earliest first, with cheap cancelling. The native loop keeps its `call_later`
+//! handles here; not shared, it lives on the loop's thread.
+//!
+//! Cancelling only flags the value, which its holder does: most timers are timeouts that never
+//! fire. Flagged entries are dropped when they reach the top, or all together once they are the
+//! majority, so they cost amortised constant time and never pile up.
+//!
+//! Why std's binary heap: measured against a 4-ary one (safe code, whole entries or keys only),
+//! 24-byte entries, ns per operation. Popping is what a waiting loop notices; the rest is small
+//! beside the Python object behind each timer.
+//!
+//! | | binary | 4-ary |
+//! |---|---|---|
+//! | pop and push, 100 timers | 47 | 61 to 86 |
+//! | pop and push, 10,000 | 100 | 130 to 178 |
+//! | pop and push, 200,000 | 255 | 198 to 234 |
+//! | schedule and cancel, 1,000 alive | 25 to 29 | 21 to 25 |
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A value that can be called off while it is in the heap.
+pub trait Cancel {
+    /// Whether it was called off. Once true it stays true.
+    fn is_cancelled(&self) -> bool;
+}
+
+impl<T: Cancel> Cancel for std::sync::Arc<T> {
+    fn is_cancelled(&self) -> bool {
+        T::is_cancelled(self)
+    }
+}
+
+struct Entry<T> {
+    when_ns: u64,
+    seq: u64,
+    value: T,
+}
+
+impl<T> Ord for Entry<T> {
+    /// Turned round, as std's heap has the greatest on top.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.when_ns, other.seq).cmp(&(self.when_ns, self.seq))
+    }
+}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+/// Values by deadline; equal deadlines in the order of their scheduling.
+pub struct TimerHeap<T: Cancel> {
+    heap: BinaryHeap<Entry<T>>,
+    seq: u64,
+    cancelled: usize,
+}
+
+impl<T: Cancel> TimerHeap<T> {
+    /// So few cancelled entries are not worth a walk through the heap.
+    const TOLERATED: usize = 64;
+
+    /// No timers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { heap: BinaryHeap::new(), seq: 0, cancelled: 0 }
+    }
+
+    /// Keeps `value` until `when_ns`.
+    pub fn schedule(&mut self, when_ns: u64, value: T) {
+        self.seq += 1;
+        self.heap.push(Entry { when_ns, seq: self.seq, value });
+    }
+
+    /// The caller has just flagged one of the values in here. Drops all flagged ones once they
+    /// are over half of the heap and more than a few.
+    pub fn note_cancelled(&mut self) {
+        self.cancelled = self.heap.len().min(self.cancelled + 1);
+        if self.cancelled > Self::TOLERATED && self.cancelled > self.heap.len() / 2 {
+            self.heap.retain(|entry| !entry.value.is_cancelled());
+            self.cancelled = 0;
+        }
+    }
+
+    /// The earliest deadline of a value that was not cancelled.
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        self.drop_cancelled_top();
+        self.heap.peek().map(|entry| entry.when_ns)
+    }
+
+    /// The earliest value whose time has come by `now_ns`; never a cancelled one.
+    pub fn pop_due(&mut self, now_ns: u64) -> Option<T> {
+        if self.next_deadline()? > now_ns {
+            return None;
+        }
+        self.heap.pop().map(|entry| entry.value)
+    }
+
+    /// How many are inside, cancelled ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether nothing is inside.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// How many are inside and were not reported as cancelled.
+    #[must_use]
+    pub fn live_len(&self) -> usize {
+        self.heap.len().saturating_sub(self.cancelled)
+    }
+
+    /// The values in any order, cancelled ones included.
+    pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        self.heap.iter().map(|entry| &entry.value)
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.heap.clear();
+        self.cancelled = 0;
+    }
+
+    /// Takes everything out, in any order, cancelled ones included.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.cancelled = 0;
+        self.heap.drain().map(|entry| entry.value)
+    }
+
+    fn drop_cancelled_top(&mut self) {
+        while self.heap.peek().is_some_and(|entry| entry.value.is_cancelled()) {
+            self.heap.pop();
+            // Saturating: it may not have been noted yet.
+            self.cancelled = self.cancelled.saturating_sub(1);
+        }
+    }
+}
+
+impl<T: Cancel> Default for TimerHeap<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Cancel> std::fmt::Debug for TimerHeap<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TimerHeap")
+            .field("len", &self.len())
+            .field("live_len", &self.live_len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    #[derive(Clone)]
+    struct Flag(u32, Rc<Cell<bool>>);
+
+    impl Cancel for Flag {
+        fn is_cancelled(&self) -> bool {
+            self.1.get()
+        }
+    }
+
+    fn flag(id: u32) -> Flag {
+        Flag(id, Rc::default())
+    }
+
+    #[test]
+    fn earliest_first_and_equal_deadlines_in_order() {
+        let mut heap = TimerHeap::new();
+        for (when, id) in [(5, 1), (3, 2), (5, 3), (3, 4), (9, 5)] {
+            heap.schedule(when, flag(id));
+        }
+        assert_eq!(heap.next_deadline(), Some(3));
+        let mut due = Vec::new();
+        while let Some(value) = heap.pop_due(5) {
+            due.push(value.0);
+        }
+        assert_eq!(due, [2, 4, 1, 3]);
+        assert_eq!(heap.next_deadline(), Some(9));
+    }
+
+    #[test]
+    fn cancelled_ones_neither_fire_nor_keep_the_loop_awake() {
+        let mut heap = TimerHeap::new();
+        let early = flag(1);
+        heap.schedule(1, early.clone());
+        heap.schedule(2, flag(2));
+        early.1.set(true);
+        heap.note_cancelled();
+        assert_eq!((heap.len(), heap.live_len()), (2, 1));
+        assert_eq!(heap.next_deadline(), Some(2));
+        assert_eq!(heap.pop_due(2).map(|value| value.0), Some(2));
+        assert!(heap.pop_due(u64::MAX).is_none() && heap.is_empty());
+    }
+
+    #[test]
+    fn a_majority_of_cancelled_ones_is_dropped() {
+        let mut heap = TimerHeap::new();
+        let flags: Vec<_> = (0..200).map(flag).collect();
+        for value in &flags {
+            heap.schedule(u64::from(value.0), value.clone());
+        }
+        for value in &flags[50..] {
+            value.1.set(true);
+            heap.note_cancelled();
+        }
+        assert!(heap.len() < 100 && heap.live_len() == 50, "{heap:?}");
+        assert_eq!(heap.iter().filter(|value| !value.is_cancelled()).count(), 50);
+        let inside = heap.len();
+        assert_eq!(heap.drain().count(), inside);
+        assert_eq!((heap.len(), heap.live_len()), (0, 0));
+    }
+}

@@ -1,0 +1,190 @@
+//! The adaptive part of waiting, as pure logic: how long a loop spins before it sleeps, and
+//! who keeps the next deadline while it is parked. The native library's turn asks here.
+
+/// How a loop waits. All in nanoseconds; tunable per loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitPolicy {
+    /// The first spin. Sleeping and being woken costs about as much as this lasts.
+    pub spin_start_ns: u64,
+    /// The longest spin; 0 never spins.
+    pub spin_max_ns: u64,
+    /// How long a warm loop waits on its epoll set itself before it parks; 0 parks at once.
+    pub direct_ns: u64,
+    /// Deadlines nearer than this go into the timerfd, later ones to the BEAM.
+    pub near_timer_ns: u64,
+    /// How long before a deadline the BEAM wakes the loop: its timers have 1 ms grain and fire
+    /// up to 1 ms late. The rest is waited for precisely.
+    pub beam_margin_ns: u64,
+}
+
+impl Default for WaitPolicy {
+    fn default() -> Self {
+        Self {
+            spin_start_ns: 20_000,
+            spin_max_ns: 50_000,
+            direct_ns: 5_000_000,
+            near_timer_ns: 20_000_000,
+            beam_margin_ns: 2_000_000,
+        }
+    }
+}
+
+/// How long to spin, learnt from how often it paid.
+///
+/// Grows by half on a hit, halves on a miss, and gives up after [`PATIENCE`](Self::PATIENCE)
+/// misses in a row: an idle loop must not burn. It tries again, with one probe, as soon as a
+/// real wait turns out so short that a spin would have met its end.
+#[derive(Debug, Clone)]
+pub struct Spin {
+    start: u64,
+    max: u64,
+    budget: u64,
+    misses: u32,
+}
+
+impl Spin {
+    /// Misses in a row after which it gives up.
+    pub const PATIENCE: u32 = 3;
+
+    /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
+    #[must_use]
+    pub fn new(policy: &WaitPolicy) -> Self {
+        // Not knowing the number of CPUs is no reason to assume more than one.
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::with_cpus(policy, cpus)
+    }
+
+    /// For a machine with this many CPUs.
+    #[must_use]
+    pub fn with_cpus(policy: &WaitPolicy, cpus: usize) -> Self {
+        let max = if cpus > 1 { policy.spin_max_ns } else { 0 };
+        let start = policy.spin_start_ns.min(max);
+        Self { start, max, budget: start, misses: 0 }
+    }
+
+    /// How long to spin now, in nanoseconds; 0 for not at all.
+    #[must_use]
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// The spin met an event.
+    pub fn hit(&mut self) {
+        self.misses = 0;
+        self.budget = self.budget.saturating_add(self.budget / 2).max(self.start).min(self.max);
+    }
+
+    /// The spin ended without one.
+    pub fn miss(&mut self) {
+        self.misses += 1;
+        self.budget = if self.misses < Self::PATIENCE { self.budget / 2 } else { 0 };
+    }
+
+    /// A wait without spinning lasted this long.
+    pub fn note_wait(&mut self, waited_ns: u64) {
+        if self.budget == 0 && waited_ns < self.max {
+            self.budget = self.start;
+            self.misses = Self::PATIENCE - 1; // one probe: a miss ends it again
+        }
+    }
+}
+
+/// Who wakes a parked loop for its next deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerPlan {
+    /// There is no deadline.
+    None,
+    /// The timerfd, at this time.
+    TimerFd(u64),
+    /// The BEAM, this long from now; the loop looks again then.
+    Beam {
+        /// For `send_after`.
+        delay_ms: u64,
+    },
+}
+
+/// Decides who keeps `deadline`. The BEAM is cheap but coarse, so it only ever wakes the loop
+/// some time before, and what is left is near enough for the timerfd.
+#[must_use]
+pub fn plan_timer(now: u64, deadline: Option<u64>, policy: &WaitPolicy) -> TimerPlan {
+    let Some(deadline) = deadline else {
+        return TimerPlan::None;
+    };
+    let left = deadline.saturating_sub(now);
+    let delay_ms = left.saturating_sub(policy.beam_margin_ns) / 1_000_000;
+    if left < policy.near_timer_ns || delay_ms == 0 {
+        TimerPlan::TimerFd(deadline)
+    } else {
+        TimerPlan::Beam { delay_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin() -> Spin {
+        Spin::with_cpus(&WaitPolicy::default(), 2)
+    }
+
+    #[test]
+    fn hits_grow_to_the_maximum() {
+        let mut spin = spin();
+        assert_eq!(spin.budget(), 20_000);
+        spin.hit();
+        assert_eq!(spin.budget(), 30_000);
+        (0..9).for_each(|_| spin.hit());
+        assert_eq!(spin.budget(), 50_000);
+    }
+
+    #[test]
+    fn misses_in_a_row_end_it_and_a_hit_between_does_not() {
+        let mut spin = spin();
+        spin.miss();
+        assert_eq!(spin.budget(), 10_000);
+        spin.miss();
+        spin.hit();
+        assert_eq!(spin.budget(), 20_000);
+        (0..3).for_each(|_| spin.miss());
+        assert_eq!(spin.budget(), 0);
+    }
+
+    #[test]
+    fn a_short_wait_brings_one_probe_back() {
+        let mut spin = spin();
+        (0..3).for_each(|_| spin.miss());
+        spin.note_wait(1_000_000);
+        assert_eq!(spin.budget(), 0);
+        spin.note_wait(30_000);
+        assert_eq!(spin.budget(), 20_000);
+        spin.miss();
+        assert_eq!(spin.budget(), 0);
+        spin.note_wait(30_000);
+        spin.hit();
+        spin.miss();
+        assert_eq!(spin.budget(), 15_000, "after a hit it is patient again");
+    }
+
+    #[test]
+    fn never_on_one_cpu_or_when_switched_off() {
+        let off = WaitPolicy { spin_max_ns: 0, ..WaitPolicy::default() };
+        for mut spin in [Spin::with_cpus(&WaitPolicy::default(), 1), Spin::with_cpus(&off, 8)] {
+            spin.hit();
+            spin.note_wait(0);
+            assert_eq!(spin.budget(), 0);
+        }
+    }
+
+    #[test]
+    fn near_deadlines_are_exact_and_far_ones_early() {
+        const MS: u64 = 1_000_000;
+        let plan = |left| plan_timer(1_000, Some(1_000 + left), &WaitPolicy::default());
+        assert_eq!(plan_timer(1_000, None, &WaitPolicy::default()), TimerPlan::None);
+        assert_eq!(plan_timer(1_000, Some(5), &WaitPolicy::default()), TimerPlan::TimerFd(5));
+        assert_eq!(plan(20 * MS - 1), TimerPlan::TimerFd(1_000 + 20 * MS - 1));
+        assert_eq!(plan(20 * MS), TimerPlan::Beam { delay_ms: 18 });
+        assert_eq!(plan(100 * MS + 999_999), TimerPlan::Beam { delay_ms: 98 });
+        let no_near = WaitPolicy { near_timer_ns: 0, ..WaitPolicy::default() };
+        assert_eq!(plan_timer(0, Some(2 * MS), &no_near), TimerPlan::TimerFd(2 * MS));
+    }
+}

@@ -1,0 +1,305 @@
+//! Who wants to hear about which descriptor: at most one reader and one writer each. Keeps
+//! the epoll set in step with that. `event_loop` holds it behind a mutex.
+//!
+//! Descriptor numbers are reused, and their owners may close them behind our back. So each
+//! registration carries a *generation* in its epoll token, and an event of an older one is
+//! dropped; each watch carries a *serial*, and an id of an older one is stale.
+
+use crate::epoll::{EpollSet, RawEvent};
+use crate::error::{Error, Result};
+use slot::{Slot, Watch};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::os::fd::RawFd;
+
+mod slot;
+
+/// Which side of a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Told when it can be read.
+    Read,
+    /// Told when it can be written.
+    Write,
+}
+
+/// How often a watch is told. On a descriptor where reader and writer differ, the kernel gets
+/// the more talkative of both (it has one setting per descriptor): an edge watch may then be
+/// told more often, a oneshot watch still only once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mode {
+    /// Once per change instead of as long as it lasts.
+    pub edge: bool,
+    /// Once, then the watch is paused.
+    pub oneshot: bool,
+}
+
+impl Mode {
+    /// As long as it lasts: what asyncio expects.
+    pub const LEVEL: Self = Self { edge: false, oneshot: false };
+    /// Once per change.
+    pub const EDGE: Self = Self { edge: true, oneshot: false };
+    /// Once, until resumed.
+    pub const ONESHOT: Self = Self { edge: false, oneshot: true };
+}
+
+/// One watch. Stale as soon as the watch is removed or replaced, also when another watch has
+/// the same descriptor number since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WatchId {
+    /// The watched descriptor.
+    pub fd: RawFd,
+    /// The registration it belongs to; reader and writer of a descriptor share it.
+    pub generation: u32,
+    /// Never used twice in a table.
+    pub serial: u64,
+}
+
+/// What an event means: the keys of the watches to tell. Both `None` for a stale event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ready {
+    /// The descriptor.
+    pub fd: RawFd,
+    /// The registration the event belongs to.
+    pub generation: u32,
+    /// The reader's key, if it is to be told.
+    pub read: Option<u64>,
+    /// The writer's key, if it is to be told.
+    pub write: Option<u64>,
+}
+
+/// All watches of one loop.
+///
+/// A hash table, not an array by number: numbers are dense in the process but not in a loop.
+/// With thousands of loops an array would cost each of them the space of all descriptors.
+#[derive(Debug, Default)]
+pub struct Watches {
+    slots: HashMap<RawFd, Slot, BuildHasherDefault<FdHasher>>,
+    generation: u32,
+    serial: u64,
+}
+
+impl Watches {
+    /// An empty table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells `key` about `fd` from now on, instead of the key of that direction before.
+    ///
+    /// # Errors
+    /// [`BadFd`](Error::BadFd) for a closed number, [`NotPollable`](Error::NotPollable) for a
+    /// regular file; then nobody watches it any more. `Os` when the kernel lacks memory; then
+    /// nothing has changed.
+    pub fn watch(
+        &mut self,
+        set: &EpollSet,
+        fd: RawFd,
+        dir: Direction,
+        key: u64,
+        mode: Mode,
+    ) -> Result<WatchId> {
+        if fd < 0 {
+            return Err(Error::BadFd);
+        }
+        self.serial += 1;
+        let serial = self.serial;
+        let watch = Watch { key, serial, mode, paused: false };
+        let slot = self.slots.entry(fd).or_insert_with(|| Slot::new(fresh(&mut self.generation)));
+        let before = slot.side(dir).replace(watch);
+        // Replacing a watch asks the kernel even if the interest is the same: the number may
+        // have been closed and reused since, and a new edge watch must hear what is ready now.
+        let mut outcome = slot.register(set, fd, before.is_some());
+        if outcome == Err(Error::Os(libc::ENOENT)) {
+            // The number was reused: the other direction's watch spoke of the old descriptor.
+            *slot = Slot::new(fresh(&mut self.generation));
+            *slot.side(dir) = Some(watch);
+            outcome = slot.register(set, fd, false);
+        }
+        let generation = slot.generation;
+        match outcome {
+            Ok(()) => Ok(WatchId { fd, generation, serial }),
+            Err(error @ (Error::BadFd | Error::NotPollable)) => {
+                self.slots.remove(&fd); // closed, or reused by a file
+                Err(error)
+            }
+            Err(error) => {
+                *slot.side(dir) = before;
+                if slot.is_empty() {
+                    self.slots.remove(&fd);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a watch. `false` when it was gone already.
+    pub fn unwatch(&mut self, set: &EpollSet, id: WatchId, dir: Direction) -> bool {
+        self.find(id, dir).is_some() && self.unwatch_fd(set, id.fd, dir).is_some()
+    }
+
+    /// Ends whatever watch `fd` has in this direction and answers its key.
+    pub fn unwatch_fd(&mut self, set: &EpollSet, fd: RawFd, dir: Direction) -> Option<u64> {
+        let slot = self.slots.get_mut(&fd)?;
+        let watch = slot.side(dir).take()?;
+        if slot.is_empty() {
+            self.forget_fd(set, fd);
+        } else {
+            let outcome = slot.register(set, fd, false);
+            self.drop_if_gone(fd, outcome);
+        }
+        Some(watch.key)
+    }
+
+    /// Keeps the watch but tells it nothing until resumed. Twice is once.
+    ///
+    /// # Errors
+    /// [`Stale`](Error::Stale) when the watch is gone, `Os` when the kernel refused.
+    pub fn pause(&mut self, set: &EpollSet, id: WatchId, dir: Direction) -> Result<()> {
+        self.set_paused(set, id, dir, true)
+    }
+
+    /// Tells a paused watch again. Twice is once.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub fn resume(&mut self, set: &EpollSet, id: WatchId, dir: Direction) -> Result<()> {
+        self.set_paused(set, id, dir, false)
+    }
+
+    fn set_paused(&mut self, set: &EpollSet, id: WatchId, dir: Direction, to: bool) -> Result<()> {
+        let watch = self.find(id, dir).ok_or(Error::Stale)?;
+        if watch.paused == to {
+            return Ok(());
+        }
+        watch.paused = to;
+        let slot = self.slots.get_mut(&id.fd).ok_or(Error::Stale)?;
+        let outcome = slot.register(set, id.fd, false);
+        if self.drop_if_gone(id.fd, outcome) {
+            return Err(Error::Stale);
+        }
+        if outcome.is_err() {
+            if let Some(watch) = self.find(id, dir) {
+                watch.paused = !to;
+            }
+        }
+        outcome
+    }
+
+    /// Ends both watches of `fd`, before it is closed: a duplicate of it elsewhere would keep
+    /// the kernel's entry alive. Fine for a number that is closed or was never watched.
+    pub fn forget_fd(&mut self, set: &EpollSet, fd: RawFd) {
+        if let Some(slot) = self.slots.remove(&fd) {
+            slot.deregister(set, fd);
+        }
+    }
+
+    /// Ends all watches.
+    pub fn clear(&mut self, set: &EpollSet) {
+        for (fd, slot) in self.slots.drain() {
+            slot.deregister(set, fd);
+        }
+    }
+
+    /// The key watching `fd` in this direction, paused or not.
+    #[must_use]
+    pub fn key(&self, fd: RawFd, dir: Direction) -> Option<u64> {
+        self.slots.get(&fd)?.peek(dir).map(|watch| watch.key)
+    }
+
+    /// How many descriptors are watched, paused ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether nothing is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The watched descriptors, in any order.
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// Finds out whom an event concerns. Every polled event must come through here: the kernel
+    /// has silenced a oneshot descriptor by reporting it, and this is where that is noted, and
+    /// where the direction that did not fire is armed again.
+    pub fn resolve(&mut self, set: &EpollSet, event: &RawEvent) -> Ready {
+        let (fd, generation) = untoken(event.token);
+        let mut ready = Ready { fd, generation, read: None, write: None };
+        let Some(slot) = self.slots.get_mut(&fd).filter(|s| s.generation == generation) else {
+            return ready; // registered before the number was reused
+        };
+        (ready.read, ready.write) = slot.fire(event);
+        // Only a oneshot watch that has just fired leaves something to change here.
+        let outcome = slot.register(set, fd, false);
+        self.drop_if_gone(fd, outcome);
+        ready
+    }
+
+    fn find(&mut self, id: WatchId, dir: Direction) -> Option<&mut Watch> {
+        let watch = self.slots.get_mut(&id.fd)?.side(dir).as_mut()?;
+        (watch.serial == id.serial).then_some(watch)
+    }
+
+    /// The kernel no longer knows the descriptor: it was closed behind our back, and what was
+    /// watched is no more.
+    fn drop_if_gone(&mut self, fd: RawFd, outcome: Result<()>) -> bool {
+        let gone = matches!(
+            outcome,
+            Err(Error::BadFd | Error::NotPollable | Error::Os(libc::ENOENT))
+        );
+        if gone {
+            self.slots.remove(&fd);
+        }
+        gone
+    }
+}
+
+/// Wraps after 2^32 registrations; a stale event would have to wait for exactly that one.
+fn fresh(generation: &mut u32) -> u32 {
+    *generation = generation.wrapping_add(1);
+    *generation
+}
+
+/// A descriptor is not negative, so the low half never reaches the reserved tokens.
+fn token(fd: RawFd, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(fd.cast_unsigned())
+}
+
+#[allow(clippy::cast_possible_truncation)] // taking the two halves apart is the point
+fn untoken(token: u64) -> (RawFd, u32) {
+    ((token as u32).cast_signed(), (token >> 32) as u32)
+}
+
+/// Spreads descriptor numbers over the table with one multiplication. Nobody outside chooses
+/// them, so nothing stronger is needed.
+#[derive(Debug, Default)]
+struct FdHasher(u64);
+
+impl Hasher for FdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 << 8 | u64::from(byte));
+        }
+    }
+
+    fn write_i32(&mut self, fd: i32) {
+        self.write_u64(u64::from(fd.cast_unsigned()));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

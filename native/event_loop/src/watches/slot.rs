@@ -1,0 +1,121 @@
+//! One descriptor's watches and what the kernel was told about them. `watches` calls it.
+
+use super::{token, Direction, Mode};
+use crate::epoll::{EpollSet, Interest, RawEvent};
+use crate::error::{Error, Result};
+use std::os::fd::RawFd;
+
+/// One direction of one descriptor, watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch {
+    pub key: u64,
+    pub serial: u64,
+    pub mode: Mode,
+    pub paused: bool,
+}
+
+/// What the kernel holds for the descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Registered {
+    /// Nothing. With every watch paused the descriptor must leave the set: the kernel would
+    /// go on reporting hang-ups, which nobody wants, and the loop would spin on them.
+    Absent,
+    /// An entry that a oneshot event has silenced.
+    Silent,
+    /// An entry that reports this.
+    Armed(Interest),
+}
+
+/// A descriptor and its up to two watches.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub generation: u32,
+    registered: Registered,
+    read: Option<Watch>,
+    write: Option<Watch>,
+}
+
+impl Slot {
+    pub fn new(generation: u32) -> Self {
+        Self { generation, registered: Registered::Absent, read: None, write: None }
+    }
+
+    pub fn side(&mut self, dir: Direction) -> &mut Option<Watch> {
+        match dir {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+
+    pub fn peek(&self, dir: Direction) -> Option<&Watch> {
+        match dir {
+            Direction::Read => self.read.as_ref(),
+            Direction::Write => self.write.as_ref(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.read.is_none() && self.write.is_none()
+    }
+
+    /// What the kernel should report: `None` if nothing. Both flags hold for the whole
+    /// descriptor, so each is set only if every active watch wants it.
+    fn wanted(&self) -> Option<Interest> {
+        let active = |side: &Option<Watch>| side.filter(|watch| !watch.paused).map(|w| w.mode);
+        let (read, write) = (active(&self.read), active(&self.write));
+        let mut modes = read.iter().chain(&write).peekable();
+        modes.peek()?;
+        let (edge, oneshot) =
+            modes.fold((true, true), |(edge, once), m| (edge && m.edge, once && m.oneshot));
+        Some(Interest { read: read.is_some(), write: write.is_some(), edge, oneshot })
+    }
+
+    /// Brings the kernel in step with the watches; no call when it is already, unless `ask`
+    /// demands one. `Os(ENOENT)` means the entry is gone: the number was closed and reused.
+    pub fn register(&mut self, set: &EpollSet, fd: RawFd, ask: bool) -> Result<()> {
+        let token = token(fd, self.generation);
+        match (self.registered, self.wanted()) {
+            (Registered::Absent | Registered::Silent, None) => return Ok(()),
+            (Registered::Armed(now), Some(next)) if now == next && !ask => return Ok(()),
+            (Registered::Armed(_), None) => {
+                self.registered = Registered::Absent;
+                return set.delete(fd);
+            }
+            (Registered::Absent, Some(next)) => match set.add(fd, next, token) {
+                // The entry of an earlier descriptor of this number that came back (dup2).
+                Err(Error::Os(libc::EEXIST)) => set.modify(fd, next, token)?,
+                outcome => outcome?,
+            },
+            (Registered::Silent | Registered::Armed(_), Some(next)) => {
+                set.modify(fd, next, token)?;
+            }
+        }
+        self.registered = self.wanted().map_or(Registered::Absent, Registered::Armed);
+        Ok(())
+    }
+
+    /// Takes the descriptor out of the set. It may be closed already, which did the same.
+    pub fn deregister(self, set: &EpollSet, fd: RawFd) {
+        if self.registered != Registered::Absent {
+            let _gone_already = set.delete(fd);
+        }
+    }
+
+    /// The keys an event concerns. Hang-up and error concern both, as in asyncio: whoever
+    /// tries will learn what happened.
+    pub fn fire(&mut self, event: &RawEvent) -> (Option<u64>, Option<u64>) {
+        if matches!(self.registered, Registered::Armed(Interest { oneshot: true, .. })) {
+            self.registered = Registered::Silent;
+        }
+        let broken = event.hangup || event.error;
+        let tell = |side: &mut Option<Watch>, ready: bool| {
+            let watch = side.as_mut().filter(|watch| ready && !watch.paused)?;
+            watch.paused = watch.mode.oneshot;
+            Some(watch.key)
+        };
+        (
+            tell(&mut self.read, event.readable || broken),
+            tell(&mut self.write, event.writable || broken),
+        )
+    }
+}

@@ -1,0 +1,248 @@
+//! Does a wake-up get lost? All interleavings of an owner, those who post to it and the BEAM.
+//! A lost wake-up leaves the owner asleep for ever, which loom reports as a deadlock.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
+#![cfg(loom)]
+
+use event_loop::{Inbox, Parked, Parking};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+/// Loops sleep in more ways than can be tried; two or three preemptions find the races there
+/// are in such small protocols (and every bug put in on purpose so far).
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// What the threads share: the loop's parts, and an epoll set with one descriptor in it.
+struct Scene {
+    parking: Parking,
+    inbox: Inbox<u32>,
+    /// The descriptor is ready; the epoll fd is readable as long as this stands.
+    event: AtomicBool,
+    /// Requests to arm, and how many were made.
+    requests: Mutex<usize>,
+    requested: Condvar,
+    arms: AtomicUsize,
+}
+
+impl Scene {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            parking: Parking::new().expect("no descriptors in the model"),
+            inbox: Inbox::new(),
+            event: AtomicBool::new(false),
+            requests: Mutex::new(0),
+            requested: Condvar::new(),
+            arms: AtomicUsize::new(0),
+        })
+    }
+
+    /// As the native library posts: wake on the edge only.
+    fn post(&self, value: u32) {
+        if self.inbox.push(value).expect("open") {
+            self.parking.wake();
+        }
+    }
+
+    /// What the owner's `arm` does: a message to the process.
+    fn request(&self) -> bool {
+        self.arms.fetch_add(1, Ordering::Relaxed);
+        *self.requests.lock().expect("loom") += 1;
+        self.requested.notify_one();
+        true
+    }
+
+    /// What that process does: receive the message, and when the epoll fd is readable (here:
+    /// it is made so right now), report it.
+    fn beam(&self) {
+        let mut requests = self.requests.lock().expect("loom");
+        while *requests == 0 {
+            requests = self.requested.wait(requests).expect("loom");
+        }
+        *requests -= 1;
+        drop(requests);
+        self.event.store(true, Ordering::Release);
+        self.parking.disarmed();
+    }
+
+    fn take(&self) -> usize {
+        self.inbox.take().count()
+    }
+}
+
+#[test]
+fn parked_owner_and_two_posters() {
+    check(|| {
+        let scene = Scene::new();
+        let posters: Vec<_> = (0..2)
+            .map(|value| {
+                let scene = Arc::clone(&scene);
+                thread::spawn(move || scene.post(value))
+            })
+            .collect();
+        let mut taken = scene.take();
+        while taken < 2 {
+            let parked = scene.parking.park(|| scene.request(), None);
+            assert_eq!(parked, Parked::Woken);
+            taken += scene.take();
+        }
+        for poster in posters {
+            poster.join().expect("poster");
+        }
+        assert!(scene.arms.load(Ordering::Relaxed) <= 1, "the standing request is not repeated");
+    });
+}
+
+#[test]
+fn polling_owner_and_two_posters() {
+    check(|| {
+        let scene = Scene::new();
+        let posters: Vec<_> = (0..2)
+            .map(|value| {
+                let scene = Arc::clone(&scene);
+                thread::spawn(move || scene.post(value))
+            })
+            .collect();
+        let mut taken = scene.take();
+        while taken < 2 {
+            if scene.parking.begin_polling() {
+                scene.parking.bell().wait();
+                scene.parking.end_polling();
+            }
+            taken += scene.take();
+        }
+        for poster in posters {
+            poster.join().expect("poster");
+        }
+    });
+}
+
+#[test]
+fn a_parked_owner_gets_the_item_and_the_event() {
+    check(|| {
+        let scene = Scene::new();
+        let poster = {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || scene.post(1))
+        };
+        let beam = {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || scene.beam())
+        };
+        let (mut taken, mut events) = (0, 0);
+        while taken < 1 || events < 1 {
+            assert_eq!(scene.parking.park(|| scene.request(), None), Parked::Woken);
+            taken += scene.take();
+            events += usize::from(scene.event.swap(false, Ordering::AcqRel));
+        }
+        poster.join().expect("poster");
+        beam.join().expect("beam");
+        // The event used the request up, so each of the two could come with one, not more.
+        assert!(scene.arms.load(Ordering::Relaxed) <= 2);
+    });
+}
+
+#[test]
+fn an_event_that_meets_a_standing_request_is_not_lost() {
+    check(|| {
+        let scene = Scene::new();
+        // An earlier park has asked already, and was ended by a wake.
+        scene.parking.wake();
+        assert_eq!(scene.parking.park(|| unreachable!("notified"), None), Parked::Woken);
+        let beam = {
+            let scene = Arc::clone(&scene);
+            // Two reports: the second needs the owner to have asked again after the first.
+            thread::spawn(move || {
+                scene.beam();
+                scene.beam();
+            })
+        };
+        let mut events = 0;
+        while scene.arms.load(Ordering::Relaxed) < 2 || events == 0 {
+            assert_eq!(scene.parking.park(|| scene.request(), None), Parked::Woken);
+            events += usize::from(scene.event.swap(false, Ordering::AcqRel));
+        }
+        beam.join().expect("beam");
+        assert!(!scene.parking.is_armed());
+    });
+}
+
+#[test]
+fn an_owner_that_changes_between_polling_and_parking() {
+    check(|| {
+        let scene = Scene::new();
+        let poster = {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || {
+                scene.post(1);
+                scene.post(2);
+            })
+        };
+        let mut taken = 0;
+        let mut direct = true;
+        while taken < 2 {
+            if direct && scene.parking.begin_polling() {
+                scene.parking.bell().wait();
+                scene.parking.end_polling();
+            } else if !direct {
+                assert_eq!(scene.parking.park(|| scene.request(), None), Parked::Woken);
+            }
+            direct = !direct;
+            taken += scene.take();
+        }
+        poster.join().expect("poster");
+    });
+}
+
+#[test]
+fn a_wake_while_nobody_answers_the_request_is_kept() {
+    check(|| {
+        let scene = Scene::new();
+        let poster = {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || scene.post(1))
+        };
+        while scene.take() == 0 {
+            if scene.parking.park(|| false, None) == Parked::NotArmed
+                && scene.parking.begin_polling()
+            {
+                scene.parking.bell().wait();
+                scene.parking.end_polling();
+            }
+        }
+        poster.join().expect("poster");
+        assert!(!scene.parking.is_armed());
+    });
+}
+
+#[test]
+fn a_new_router_is_asked_again() {
+    check(|| {
+        let scene = Scene::new();
+        let router = Arc::new(AtomicUsize::new(1));
+        let restart = {
+            let (scene, router) = (Arc::clone(&scene), Arc::clone(&router));
+            thread::spawn(move || {
+                // The first router is dead; its successor is announced, then made known.
+                router.store(2, Ordering::Release);
+                scene.parking.forget_arming();
+            })
+        };
+        let asked = AtomicUsize::new(0);
+        while asked.load(Ordering::Relaxed) != 2 {
+            let arm = || {
+                let now = router.load(Ordering::Acquire);
+                asked.store(now, Ordering::Relaxed);
+                if now == 2 {
+                    scene.parking.wake(); // it answers at once, so the model ends
+                }
+                true
+            };
+            assert_eq!(scene.parking.park(arm, None), Parked::Woken);
+        }
+        restart.join().expect("restart");
+    });
+}

@@ -1,0 +1,140 @@
+//! Watched file descriptors.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use event_loop::{Direction, Mode};
+use rustler::{Encoder, Env, Term};
+
+use crate::atoms;
+use crate::beam::resource::Ref;
+use crate::error::{done_or_error, ok_or_error, Error, Result};
+use crate::loops::{FdRef, LoopRef, NativeLoop};
+
+#[rustler::nif]
+fn add_reader<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: RawFd, callback: u64) -> Term<'a> {
+    ok_or_error(env, add(env, &native, fd, callback, Direction::Read))
+}
+
+#[rustler::nif]
+fn add_writer<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: RawFd, callback: u64) -> Term<'a> {
+    ok_or_error(env, add(env, &native, fd, callback, Direction::Write))
+}
+
+fn add(
+    env: Env<'_>,
+    native: &Ref<LoopRef>,
+    fd: RawFd,
+    callback: u64,
+    direction: Direction,
+) -> Result<Ref<FdRef>> {
+    let native = &native.0;
+    native.check_open()?;
+    if fd < 0 {
+        return Err(Error::Core(event_loop::Error::BadFd));
+    }
+    let watch = native.core.watch(fd, direction, callback, Mode::LEVEL)?;
+    native.arm_if_needed(env);
+    Ok(Ref::new(FdRef {
+        owner: Arc::downgrade(native),
+        watch,
+        direction,
+        removed: AtomicBool::new(false),
+        closed: AtomicBool::new(false),
+    }))
+}
+
+#[rustler::nif]
+fn remove_reader<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, remove(&native, &fd, Direction::Read))
+}
+
+#[rustler::nif]
+fn remove_writer<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, remove(&native, &fd, Direction::Write))
+}
+
+fn remove(native: &Ref<LoopRef>, fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
+    native.0.check_open()?;
+    owned_by(native, fd)?;
+    // A watch that is gone already (removed twice, replaced, closed) is what was asked for.
+    if fd.direction == direction && native.0.core.unwatch(fd.watch, direction) {
+        fd.removed.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// A reference of another loop is refused: it would remove that loop's watch of the same fd.
+fn owned_by(native: &Ref<LoopRef>, fd: &Ref<FdRef>) -> Result<()> {
+    match fd.owner.upgrade() {
+        Some(owner) if Arc::ptr_eq(&owner, &native.0) => Ok(()),
+        _ => Err(Error::Core(event_loop::Error::Stale)),
+    }
+}
+
+#[rustler::nif]
+fn stop_reader<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, pause(&fd, Direction::Read))
+}
+
+#[rustler::nif]
+fn stop_writer<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, pause(&fd, Direction::Write))
+}
+
+#[rustler::nif]
+fn start_reader<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, resume(env, &fd, Direction::Read))
+}
+
+#[rustler::nif]
+fn start_writer<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
+    done_or_error(env, resume(env, &fd, Direction::Write))
+}
+
+fn pause(fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
+    let owner = live_owner(fd, direction)?;
+    Ok(owner.core.pause(fd.watch, direction)?)
+}
+
+fn resume(env: Env<'_>, fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
+    let owner = live_owner(fd, direction)?;
+    owner.core.resume(fd.watch, direction)?;
+    owner.arm_if_needed(env);
+    Ok(())
+}
+
+fn live_owner(fd: &Ref<FdRef>, direction: Direction) -> Result<Arc<NativeLoop>> {
+    let owner = fd.owner.upgrade().ok_or(Error::Closed)?;
+    owner.check_open()?;
+    match fd.direction == direction {
+        true => Ok(owner),
+        false => Err(Error::Core(event_loop::Error::Stale)),
+    }
+}
+
+/// Closes the fd at most once: through the first reference whose watch is still the fd's (or was
+/// ended by its own `remove_*`). Any other reference is stale, and the number may be a
+/// stranger's by now.
+#[rustler::nif]
+fn close_fd<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
+    let first = !fd.closed.swap(true, Ordering::AcqRel);
+    let still_ours = || {
+        let watched = fd.owner.upgrade().is_some_and(|owner| {
+            let current = owner.core.unwatch(fd.watch, fd.direction);
+            if current {
+                owner.core.forget_fd(fd.watch.fd);
+            }
+            current
+        });
+        watched || fd.removed.load(Ordering::Acquire)
+    };
+    if first && still_ours() {
+        match super::test_sockets::take(fd.watch.fd) {
+            Some(owned) => drop(owned),
+            None => crate::beam::fd::close(fd.watch.fd),
+        }
+    }
+    atoms::ok().encode(env)
+}

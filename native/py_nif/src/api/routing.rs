@@ -1,0 +1,44 @@
+//! What a keeper (`py_event_router`, `py_event_worker`) does for its loops.
+
+use rustler::{Encoder, Env, Term};
+
+use crate::atoms;
+use crate::beam::resource::Ref;
+use crate::loops::{registry, PollSet};
+
+/// The calling process is the router of every loop nobody gave another keeper.
+#[rustler::nif]
+fn router_started(env: Env<'_>) -> Term<'_> {
+    registry::set_default_router(env, env.pid());
+    atoms::ok().encode(env)
+}
+
+/// A sleeping loop asked to be armed.
+#[rustler::nif]
+fn loop_arm<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
+    poll_set.0.arm_for_keeper(env, &poll_set);
+    atoms::ok().encode(env)
+}
+
+/// `{select, PollSet, _, ready_input}` came: the resource in it is the way back to the loop.
+#[rustler::nif]
+fn fd_ready<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
+    poll_set.0.poll_set_ready(env);
+    atoms::ok().encode(env)
+}
+
+/// The loop's `send_after` came. A loop that is gone needs no answer.
+#[rustler::nif]
+fn timer_fired(env: Env<'_>, id: u64) -> Term<'_> {
+    if let Some(native) = registry::get(id) {
+        native.timer_fired(env);
+    }
+    atoms::ok().encode(env)
+}
+
+/// A loop closed by a Python thread is taken out of the VM's poller.
+#[rustler::nif]
+fn loop_release<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
+    poll_set.0.release(env, &poll_set);
+    atoms::ok().encode(env)
+}

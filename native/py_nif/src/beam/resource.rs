@@ -1,0 +1,241 @@
+//! Rust values that the VM counts references of and hands around as terms.
+//!
+//! rustler's own `ResourceArc` has neither a `stop` callback (without which an fd in the VM's
+//! poller cannot be closed safely) nor takeover (without which `py_nif` cannot be loaded anew
+//! into a running node), so the few calls needed are made here.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void, CStr};
+use std::marker::PhantomData;
+use std::mem::{align_of, size_of, MaybeUninit};
+use std::ops::Deref;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rustler::sys::{self, ErlNifEnv, ErlNifEvent, ErlNifMonitor, ErlNifPid, ErlNifResourceType};
+use rustler::{Decoder, Encoder, Env, LocalPid, NifResult, Term};
+
+use super::message::Sender;
+
+/// The VM's descriptor of one resource type; filled when the library is loaded.
+pub struct TypeCell(AtomicPtr<ErlNifResourceType>);
+
+impl TypeCell {
+    pub const fn new() -> Self {
+        TypeCell(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+/// A type whose values live in resources. Callbacks run on scheduler threads: they may neither
+/// block nor take the GIL.
+pub trait Resource: Sized + Send + Sync + 'static {
+    const NAME: &'static CStr;
+    fn cell() -> &'static TypeCell;
+    /// A process watched with [`Ref::monitor`] has died.
+    fn down(&self, _env: Env<'_>, _pid: LocalPid) {}
+    /// The last reference is gone.
+    fn destroy(self, _sender: Sender<'_>) {}
+}
+
+/// A counted reference to a resource holding a `T`.
+pub struct Ref<T: Resource> {
+    object: *mut c_void,
+    holds: PhantomData<T>,
+}
+
+// SAFETY: the VM counts references atomically, and `T` is `Send + Sync` by the trait's bounds.
+unsafe impl<T: Resource> Send for Ref<T> {}
+// SAFETY: as above; a shared `Ref` only hands out `&T`.
+unsafe impl<T: Resource> Sync for Ref<T> {}
+
+impl<T: Resource> Ref<T> {
+    pub fn new(value: T) -> Self {
+        // The VM aligns resource memory for pointers and 64-bit numbers, no further.
+        const { assert!(align_of::<T>() <= 8) };
+        let kind = T::cell().0.load(Ordering::Acquire);
+        assert!(!kind.is_null(), "resource types are opened at load");
+        // SAFETY: `kind` was given by the VM for this library and stays valid while it is loaded
+        // (for ever: the library is pinned). The memory is at least `size_of::<T>()` and not
+        // seen by anybody else before the write is done.
+        unsafe {
+            let object = sys::enif_alloc_resource(kind, size_of::<T>());
+            ptr::write(object as *mut T, value);
+            Ref {
+                object: object as *mut c_void,
+                holds: PhantomData,
+            }
+        }
+    }
+
+    /// The VM's name for the object, as `enif_select` wants it.
+    pub fn as_object(&self) -> *mut c_void {
+        self.object
+    }
+
+    /// Calls `T::down` once when `pid` dies. `false`: it is dead already.
+    pub fn monitor(&self, sender: Sender<'_>, pid: &LocalPid) -> Option<Monitor> {
+        let env = match sender {
+            Sender::Scheduler(env) => env.as_c_arg(),
+            Sender::Thread => ptr::null_mut(),
+        };
+        let mut monitor = MaybeUninit::<ErlNifMonitor>::uninit();
+        // SAFETY: `object` is a live resource whose type has a `down` callback (all of ours do);
+        // the monitor is initialised when 0 is answered.
+        unsafe {
+            let answer = sys::enif_monitor_process(
+                env,
+                self.object,
+                pid.as_c_arg(),
+                monitor.as_mut_ptr(),
+            );
+            (answer == 0).then(|| Monitor(monitor.assume_init()))
+        }
+    }
+
+    /// Ends a monitor; without effect when it has fired.
+    pub fn demonitor(&self, sender: Sender<'_>, monitor: &Monitor) {
+        let env = match sender {
+            Sender::Scheduler(env) => env.as_c_arg(),
+            Sender::Thread => ptr::null_mut(),
+        };
+        // SAFETY: the monitor was made on this object.
+        unsafe { sys::enif_demonitor_process(env, self.object, &monitor.0) };
+    }
+}
+
+/// A monitor made by [`Ref::monitor`].
+pub struct Monitor(ErlNifMonitor);
+
+// SAFETY: plain data that names a monitor; the VM's calls on it are thread-safe.
+unsafe impl Send for Monitor {}
+
+impl<T: Resource> Deref for Ref<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: `new` wrote a `T` there, and it is dropped only after the last reference.
+        unsafe { &*(self.object as *const T) }
+    }
+}
+
+impl<T: Resource> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        // SAFETY: we hold a reference, so the object is alive.
+        unsafe { sys::enif_keep_resource(self.object) };
+        Ref {
+            object: self.object,
+            holds: PhantomData,
+        }
+    }
+}
+
+impl<T: Resource> Drop for Ref<T> {
+    fn drop(&mut self) {
+        // SAFETY: this reference was counted by `new`, `clone` or `decode`.
+        unsafe { sys::enif_release_resource(self.object) };
+    }
+}
+
+impl<T: Resource> Encoder for Ref<T> {
+    fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
+        // SAFETY: the term made here belongs to `env` and keeps the object alive.
+        unsafe { Term::new(env, sys::enif_make_resource(env.as_c_arg(), self.object)) }
+    }
+}
+
+impl<'a, T: Resource> Decoder<'a> for Ref<T> {
+    fn decode(term: Term<'a>) -> NifResult<Self> {
+        let kind = T::cell().0.load(Ordering::Acquire);
+        let mut object = ptr::null();
+        // SAFETY: the VM checks that the term is a resource of this very type before it answers
+        // 1; keeping it makes our reference counted.
+        unsafe {
+            let env = term.get_env().as_c_arg();
+            if sys::enif_get_resource(env, term.as_c_arg(), kind, &mut object) == 0 {
+                return Err(rustler::Error::BadArg);
+            }
+            sys::enif_keep_resource(object);
+        }
+        Ok(Ref {
+            object: object as *mut c_void,
+            holds: PhantomData,
+        })
+    }
+}
+
+/// Makes `T` known to the VM; also when a newer `py_nif` takes over the objects of an older one
+/// (it is the same library: one file, pinned).
+pub fn open<T: Resource>(env: *mut ErlNifEnv) -> bool {
+    let init = sys::ErlNifResourceTypeInit {
+        dtor: dtor::<T> as *const sys::ErlNifResourceDtor,
+        stop: stop as *const sys::ErlNifResourceStop,
+        down: down::<T> as *const sys::ErlNifResourceDown,
+        members: 3,
+        dyncall: ptr::null(),
+    };
+    // CREATE | TAKEOVER: rustler has the flags as an enum with one value each.
+    let flags: c_int = 1 | 2;
+    // SAFETY: called by the VM's load or upgrade callback with its environment; the enum is
+    // `repr(C)`, the VM reads it as the bit set that it is.
+    let kind = unsafe {
+        let mut tried = MaybeUninit::uninit();
+        enif_init_resource_type(env, T::NAME.as_ptr(), &init, flags, tried.as_mut_ptr())
+    };
+    T::cell().0.store(kind, Ordering::Release);
+    !kind.is_null()
+}
+
+extern "C" {
+    // rustler's declaration takes an enum that cannot hold CREATE | TAKEOVER.
+    fn enif_init_resource_type(
+        env: *mut ErlNifEnv,
+        name: *const std::ffi::c_char,
+        init: *const sys::ErlNifResourceTypeInit,
+        flags: c_int,
+        tried: *mut c_int,
+    ) -> *mut ErlNifResourceType;
+}
+
+/// # Safety
+/// Called by the VM, once, with an object made by [`Ref::new`] for `T`.
+unsafe extern "C" fn dtor<T: Resource>(env: *mut ErlNifEnv, object: *mut c_void) {
+    // A panic must not unwind into C. There is nobody left to tell.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the object holds a `T` and is not used again; `env` is valid for this call.
+        let (value, env) = unsafe { (ptr::read(object as *const T), Env::new(&env, env)) };
+        value.destroy(match rustler::thread::is_scheduler_thread() {
+            true => Sender::Scheduler(env),
+            false => Sender::Thread,
+        });
+    }));
+}
+
+/// The poller let go of the fd. The VM now gives back its own reference to the object, and the
+/// fd is closed where the object's last reference is dropped: nothing to do.
+///
+/// # Safety
+/// Called by the VM.
+unsafe extern "C" fn stop(
+    _env: *mut ErlNifEnv,
+    _object: *mut c_void,
+    _event: ErlNifEvent,
+    _is_direct_call: c_int,
+) {
+}
+
+/// # Safety
+/// Called by the VM with a live object made by [`Ref::new`] for `T`.
+unsafe extern "C" fn down<T: Resource>(
+    env: *mut ErlNifEnv,
+    object: *mut c_void,
+    pid: *const ErlNifPid,
+    _monitor: *const ErlNifMonitor,
+) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the VM passes a live object, its environment for this call, and a valid pid.
+        unsafe {
+            let value = &*(object as *const T);
+            value.down(Env::new(&env, env), LocalPid::from_c_arg(*pid));
+        }
+    }));
+}

@@ -1,0 +1,48 @@
+//! The VM's poller. The only place that calls `enif_select`.
+//!
+//! Call these on scheduler threads only (a NIF run by a process, a resource callback): from OTP
+//! 28 on, re-arming from any other thread reads a null pointer inside the VM.
+#![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
+
+use rustler::sys;
+use rustler::{Env, LocalPid};
+
+use super::resource::{Ref, Resource};
+
+/// Asks for one `{select, Object, undefined, ready_input}` to `pid` when `fd` becomes readable.
+/// The VM keeps the object alive until [`stop`].
+pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid) -> bool {
+    let undefined = crate::atoms::undefined();
+    // SAFETY: `fd` is owned by the value inside `object` and stays open while the VM has the
+    // object selected; the reference argument may be an atom, `undefined`, by the VM's contract.
+    let answer = unsafe {
+        sys::enif_select(
+            env.as_c_arg(),
+            fd,
+            sys::ERL_NIF_SELECT_READ,
+            object.as_object(),
+            pid.as_c_arg(),
+            undefined.as_c_arg(),
+        )
+    };
+    answer >= 0
+}
+
+/// Takes `fd` out of the poller. The VM drops its reference to the object afterwards, at once or
+/// as soon as no thread of it polls the fd.
+pub fn stop<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) {
+    let undefined = crate::atoms::undefined();
+    // SAFETY: as in `arm`; STOP is allowed for an fd that was never selected.
+    unsafe {
+        sys::enif_select(
+            env.as_c_arg(),
+            fd,
+            sys::ERL_NIF_SELECT_STOP,
+            object.as_object(),
+            std::ptr::null(),
+            undefined.as_c_arg(),
+        )
+    };
+}

@@ -1,0 +1,17 @@
+//! The NIF library of erlang_loop: what the Erlang module `py_nif` calls.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`api`] | what Erlang may call: decode, one call down, encode |
+//! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
+//! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
+//! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
+#![deny(unsafe_code)]
+#![allow(missing_docs, reason = "nothing in a cdylib is visible to other crates")]
+
+mod api;
+mod atoms;
+mod beam;
+mod error;
+mod loops;
+mod python;

@@ -1,0 +1,411 @@
+//! A loop of the core, with its keeper in the VM and its orderly end.
+//!
+//! Two kinds of code drive one: Erlang processes through `py_nif` (`Driver::Erlang`: events are
+//! collected here and taken with `get_pending/1`), or a Python thread that runs turns
+//! (`Driver::Python`: it harvests by itself, and only sleeping concerns this file).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use event_loop::{now_ns, plan_timer, EventLoop, TimerPlan, WaitPolicy};
+use rustler::{Env, LocalPid};
+
+use super::erlang_side::ErlangSide;
+use super::keeper::{Keeper, Role};
+use super::{registry, PollSet};
+use crate::atoms;
+use crate::beam::message::{self, Sender};
+use crate::beam::resource::Ref;
+use crate::beam::select;
+use crate::error::{Error, Result};
+
+pub enum Driver {
+    Erlang(Mutex<ErlangSide>),
+    Python,
+}
+
+pub struct NativeLoop {
+    pub id: u64,
+    pub core: EventLoop,
+    pub policy: WaitPolicy,
+    driver: Driver,
+    watch: Mutex<Watch>,
+    /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
+    ever_armed: AtomicBool,
+    /// When the keeper's `send_after` fires (ns), 0 for none. Written under `watch`'s lock, read
+    /// by anyone.
+    beam_timer: AtomicU64,
+    /// The worker that owned this loop died: whoever runs it must stop.
+    orphaned: AtomicBool,
+}
+
+/// Who looks after the loop while it sleeps. The lock guards both fields together: a keeper is
+/// only there with the object it monitors.
+#[derive(Default)]
+struct Watch {
+    poll_set: Option<Ref<PollSet>>,
+    keeper: Option<Keeper>,
+    closed: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // State changes below are single assignments, so a panic cannot leave them half done.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl NativeLoop {
+    /// A loop driven by Erlang, kept by the default router if there is one.
+    pub fn for_erlang(sender: Sender<'_>) -> Result<Arc<Self>> {
+        let native = Self::create(
+            Driver::Erlang(Mutex::new(ErlangSide::new())),
+            WaitPolicy::default(),
+        )?;
+        if let Some(router) = registry::default_router() {
+            // A router that died this moment: its successor adopts the loop.
+            let _ = native.adopt(sender, router, Role::Router, false);
+        }
+        Ok(native)
+    }
+
+    /// A loop run by a Python thread. It gets its keeper when it first sleeps.
+    pub fn for_python(policy: WaitPolicy) -> Result<Arc<Self>> {
+        Self::create(Driver::Python, policy)
+    }
+
+    fn create(driver: Driver, policy: WaitPolicy) -> Result<Arc<Self>> {
+        let native = Arc::new(NativeLoop {
+            id: registry::new_id(),
+            core: EventLoop::new()?,
+            policy,
+            driver,
+            watch: Mutex::default(),
+            ever_armed: AtomicBool::new(false),
+            beam_timer: AtomicU64::new(0),
+            orphaned: AtomicBool::new(false),
+        });
+        registry::insert(&native);
+        Ok(native)
+    }
+
+    pub fn erlang_side(&self) -> Option<MutexGuard<'_, ErlangSide>> {
+        match &self.driver {
+            Driver::Erlang(side) => Some(locked(side)),
+            Driver::Python => None,
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        locked(&self.watch).closed
+    }
+
+    pub fn check_open(&self) -> Result<()> {
+        match self.is_closed() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    pub fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
+    }
+
+    pub fn keeper_pid(&self) -> Option<LocalPid> {
+        locked(&self.watch).keeper.as_ref().map(|keeper| keeper.pid)
+    }
+
+    // ---- keepers ----
+
+    /// Puts the loop into the care of `pid`. With `replace` it takes the loop from another
+    /// keeper, else only a loop without one is taken.
+    pub fn adopt(
+        self: &Arc<Self>,
+        sender: Sender<'_>,
+        pid: LocalPid,
+        role: Role,
+        replace: bool,
+    ) -> Result<bool> {
+        {
+            let mut watch = locked(&self.watch);
+            if watch.closed {
+                return Err(Error::Closed);
+            }
+            if watch.keeper.is_some() && !replace {
+                return Ok(true);
+            }
+            let poll_set = watch
+                .poll_set
+                .get_or_insert_with(|| Ref::new(PollSet(self.clone())))
+                .clone();
+            let Some(keeper) = Keeper::new(sender, &poll_set, pid, role) else {
+                return Ok(false);
+            };
+            if let Some(old) = watch.keeper.replace(keeper) {
+                old.dismiss(sender, &poll_set);
+            }
+            self.beam_timer.store(0, Ordering::Release);
+        }
+        self.ask_anew(sender);
+        Ok(true)
+    }
+
+    /// What was asked of an earlier keeper counts no more: a sleeping Python thread wakes and
+    /// asks the new one, a loop driven from Erlang is armed here.
+    fn ask_anew(self: &Arc<Self>, sender: Sender<'_>) {
+        self.core.parking.forget_arming();
+        if let (Driver::Erlang(_), Sender::Scheduler(env)) = (&self.driver, sender) {
+            self.pump(env);
+            self.arm_if_needed(env);
+        }
+    }
+
+    /// The process in `keeper` died (`down` callback, scheduler thread).
+    pub fn keeper_died(self: &Arc<Self>, env: Env<'_>, pid: &LocalPid) {
+        let role = {
+            let mut watch = locked(&self.watch);
+            match &watch.keeper {
+                Some(keeper) if keeper.pid == *pid => {}
+                _ => return,
+            }
+            self.beam_timer.store(0, Ordering::Release);
+            watch.keeper.take().map(|keeper| keeper.role)
+        };
+        registry::forget_default_router(pid);
+        let sender = Sender::Scheduler(env);
+        if role == Some(Role::Worker) {
+            // Its owner is gone. A Python thread that runs the loop must leave it first.
+            self.orphaned.store(true, Ordering::Release);
+            if let Driver::Erlang(_) = &self.driver {
+                return self.close(sender);
+            }
+        }
+        let adopted = match registry::default_router() {
+            Some(router) if router != *pid && role == Some(Role::Router) => {
+                matches!(self.adopt(sender, router, Role::Router, false), Ok(true))
+            }
+            _ => false,
+        };
+        if !adopted {
+            // Nobody there: a Python thread waits by itself; a loop driven from Erlang falls
+            // back to its timerfd and to `poll_events/2` arming for itself.
+            self.core.parking.forget_arming();
+            if let Some(mut side) = self.erlang_side() {
+                let deadline = side.timers.next_deadline();
+                self.plan_wake(sender, deadline);
+                side.notify(sender);
+            }
+        }
+    }
+
+    // ---- arming ----
+
+    /// Has the VM watch the epoll set, for the keeper. Scheduler threads only.
+    pub fn arm_if_needed(&self, env: Env<'_>) {
+        let watch = locked(&self.watch);
+        if let (Some(poll_set), Some(keeper)) = (&watch.poll_set, &watch.keeper) {
+            if !watch.closed && self.core.parking.try_arm() {
+                self.select(env, poll_set, &keeper.pid);
+            }
+        }
+    }
+
+    /// The keeper was asked by a sleeping Python thread (which has set the armed flag).
+    pub fn arm_for_keeper(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
+        let watch = locked(&self.watch);
+        match &watch.keeper {
+            Some(keeper) if !watch.closed => self.select(env, poll_set, &keeper.pid),
+            // The request came from before a change of keepers: the thread asks again.
+            _ => self.core.parking.forget_arming(),
+        }
+    }
+
+    /// Without a keeper, the process that waits is the one to hear of it.
+    pub fn arm_for_caller(self: &Arc<Self>, env: Env<'_>) {
+        let mut watch = locked(&self.watch);
+        if !watch.closed {
+            let poll_set = watch
+                .poll_set
+                .get_or_insert_with(|| Ref::new(PollSet(self.clone())))
+                .clone();
+            self.select(env, &poll_set, &env.pid());
+        }
+    }
+
+    fn select(&self, env: Env<'_>, poll_set: &Ref<PollSet>, pid: &LocalPid) {
+        self.ever_armed.store(true, Ordering::Release);
+        if !select::arm(env, self.core.raw_fd(), poll_set, pid) {
+            // The VM refused (it says why in its log): a sleeper must not trust the arming.
+            self.core.parking.forget_arming();
+        }
+    }
+
+    /// Asks the keeper to arm, from the thread that is about to sleep. `false`: there is nobody,
+    /// wait directly.
+    pub fn request_arm(self: &Arc<Self>) -> bool {
+        let (pid, poll_set) = {
+            let watch = locked(&self.watch);
+            match (&watch.keeper, &watch.poll_set) {
+                (Some(keeper), Some(poll_set)) => (keeper.pid, poll_set.clone()),
+                _ => return false,
+            }
+        };
+        message::send(Sender::Thread, &pid, (atoms::arm(), poll_set))
+    }
+
+    /// Gives a Python loop the default router when it has no keeper yet.
+    pub fn ensure_keeper(self: &Arc<Self>) -> bool {
+        if locked(&self.watch).keeper.is_some() {
+            return true;
+        }
+        match registry::default_router() {
+            Some(router) => {
+                matches!(self.adopt(Sender::Thread, router, Role::Router, false), Ok(true))
+            }
+            None => false,
+        }
+    }
+
+    // ---- time ----
+
+    /// Sees to it that the loop is looked at when `deadline` comes, though its thread sleeps:
+    /// by the timerfd in the epoll set when it is near, else by the keeper's `send_after`.
+    pub fn plan_wake(&self, sender: Sender<'_>, deadline: Option<u64>) {
+        let delay_ms = match plan_timer(now_ns(), deadline, &self.policy) {
+            TimerPlan::Beam { delay_ms } => delay_ms,
+            TimerPlan::TimerFd(when) => return self.set_timerfd(Some(when)),
+            TimerPlan::None => return self.set_timerfd(None),
+        };
+        let deadline = deadline.unwrap_or(u64::MAX);
+        let Some(keeper) = self.keeper_pid() else {
+            return self.set_timerfd(Some(deadline));
+        };
+        let held = self.beam_timer.load(Ordering::Acquire);
+        if held != 0 && held <= deadline {
+            // An earlier one comes anyway and plans again.
+            return self.set_timerfd(None);
+        }
+        self.beam_timer.store(deadline, Ordering::Release);
+        let request = (atoms::loop_timer(), self.id, delay_ms);
+        let asked = message::send(sender, &keeper, request);
+        if asked {
+            self.set_timerfd(None);
+        } else {
+            self.beam_timer.store(0, Ordering::Release);
+            self.set_timerfd(Some(deadline));
+        }
+    }
+
+    fn set_timerfd(&self, when: Option<u64>) {
+        // Fails only when the process has no fd left for the timerfd; then the thread's own
+        // wait still ends in time, and a parked one is woken by the next event.
+        let _ = self.core.set_timer(when);
+    }
+
+    /// The keeper's `send_after` came.
+    pub fn timer_fired(self: &Arc<Self>, env: Env<'_>) {
+        self.beam_timer.store(0, Ordering::Release);
+        match &self.driver {
+            Driver::Erlang(_) => {
+                self.pump(env);
+            }
+            Driver::Python => self.core.parking.wake(),
+        }
+    }
+
+    // ---- driven from Erlang ----
+
+    /// `{select, ...}` came to the keeper or to a waiting process.
+    pub fn poll_set_ready(self: &Arc<Self>, env: Env<'_>) {
+        self.core.parking.disarmed();
+        if let Driver::Erlang(_) = &self.driver {
+            // With something pending the set stays unarmed until it is taken: a level-triggered
+            // fd nobody reads would otherwise be announced for ever.
+            if self.pump(env) == 0 {
+                self.arm_if_needed(env);
+            }
+        }
+    }
+
+    /// Collects what is ready and due, tells whoever waits, and plans the next timer. Answers
+    /// the number of pending events.
+    pub fn pump(&self, env: Env<'_>) -> usize {
+        let Some(mut side) = self.erlang_side() else {
+            return 0;
+        };
+        let side = &mut *side;
+        if self.core.poll_now(&mut side.buffer).is_ok() {
+            self.core.resolve_into(&side.buffer, &mut side.ready);
+        }
+        side.collect(now_ns());
+        let sender = Sender::Scheduler(env);
+        self.plan_wake(sender, side.timers.next_deadline());
+        let count = side.pending.len();
+        if count > 0 {
+            side.notify(sender);
+        }
+        count
+    }
+
+    // ---- the end ----
+
+    /// Closes the loop, once. What is watched is forgotten, waiting processes and threads
+    /// return, and the epoll fd is closed as soon as the VM's poller let go of it.
+    pub fn close(&self, sender: Sender<'_>) {
+        let (poll_set, keeper) = {
+            let mut watch = locked(&self.watch);
+            if std::mem::replace(&mut watch.closed, true) {
+                return;
+            }
+            (watch.poll_set.take(), watch.keeper.take())
+        };
+        registry::remove(self.id);
+        // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
+        let _ = self.core.life.close();
+        self.core.parking.wake();
+        if let Some(mut side) = self.erlang_side() {
+            side.notify(sender);
+            side.timers.clear();
+        }
+        let Some(poll_set) = poll_set else { return };
+        let keeper_pid = keeper.as_ref().map(|keeper| keeper.pid);
+        if let Some(keeper) = keeper {
+            keeper.dismiss(sender, &poll_set);
+        }
+        match sender {
+            Sender::Scheduler(env) => {
+                self.release(env, &poll_set);
+                if let Some(pid) = keeper_pid {
+                    self.tell_closed(sender, &pid, None);
+                }
+            }
+            Sender::Thread => {
+                let told = keeper_pid
+                    .is_some_and(|pid| self.tell_closed(sender, &pid, Some(poll_set.clone())));
+                if !told && self.ever_armed.load(Ordering::Acquire) {
+                    registry::release_later(poll_set);
+                }
+            }
+        }
+    }
+
+    /// The keeper drops the loop's timer; given the poll set it also takes that out of the
+    /// poller.
+    fn tell_closed(
+        &self,
+        sender: Sender<'_>,
+        keeper: &LocalPid,
+        poll_set: Option<Ref<PollSet>>,
+    ) -> bool {
+        let tag = atoms::loop_closed();
+        match poll_set {
+            Some(poll_set) => message::send(sender, keeper, (tag, self.id, poll_set)),
+            None => message::send(sender, keeper, (tag, self.id, atoms::undefined())),
+        }
+    }
+
+    /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
+    pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
+        if self.ever_armed.load(Ordering::Acquire) {
+            select::stop(env, self.core.raw_fd(), poll_set);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! All loops of the node, and the router they get when nobody chose another.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
+
+use rustler::{Env, LocalPid};
+
+use super::{NativeLoop, PollSet, Role};
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+
+#[derive(Default)]
+struct Registry {
+    loops: HashMap<u64, Weak<NativeLoop>>,
+    default_router: Option<LocalPid>,
+    /// Closed by a Python thread when no Erlang process was there to take them out of the VM's
+    /// poller; the next router does.
+    unreleased: Vec<Ref<PollSet>>,
+}
+
+fn lock() -> MutexGuard<'static, Registry> {
+    static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+    // A panic while it was locked leaves the registry whole: every use is one simple change.
+    REGISTRY.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A number no other loop of this node has or had.
+pub fn new_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only uniqueness matters.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+pub fn insert(native: &Arc<NativeLoop>) {
+    lock().loops.insert(native.id, Arc::downgrade(native));
+}
+
+pub fn remove(id: u64) {
+    lock().loops.remove(&id);
+}
+
+pub fn get(id: u64) -> Option<Arc<NativeLoop>> {
+    lock().loops.get(&id).and_then(Weak::upgrade)
+}
+
+/// Every live loop, in the order of their creation.
+pub fn all() -> Vec<Arc<NativeLoop>> {
+    let mut loops: Vec<_> = lock().loops.values().filter_map(Weak::upgrade).collect();
+    loops.sort_unstable_by_key(|native| native.id);
+    loops
+}
+
+pub fn default_router() -> Option<LocalPid> {
+    lock().default_router
+}
+
+/// `pid` is the node's router from now on: it takes every loop that has no keeper (all of those
+/// its predecessor had) and what was closed while there was none.
+pub fn set_default_router(env: Env<'_>, pid: LocalPid) {
+    let unreleased = {
+        let mut registry = lock();
+        registry.default_router = Some(pid);
+        std::mem::take(&mut registry.unreleased)
+    };
+    for poll_set in unreleased {
+        poll_set.0.release(env, &poll_set);
+    }
+    for native in all() {
+        // A loop that is closed meanwhile, or a router that dies again, is nobody's loss: the
+        // next one takes over.
+        let _ = native.adopt(Sender::Scheduler(env), pid, Role::Router, false);
+    }
+}
+
+pub fn forget_default_router(pid: &LocalPid) {
+    let mut registry = lock();
+    if registry.default_router.as_ref() == Some(pid) {
+        registry.default_router = None;
+    }
+}
+
+pub fn release_later(poll_set: Ref<PollSet>) {
+    lock().unreleased.push(poll_set);
+}

@@ -1,0 +1,87 @@
+//! Starts the embedded CPython: once in the life of the node, on a thread of its own that then
+//! stays as Python's main thread. Called by [`super::main_thread`] only.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_void, CStr, CString};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// What the application environment says about Python.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The interpreter whose `sys.prefix` and packages are used: that of a venv, or the one the
+    /// library was built with. It also becomes `sys.executable`, for subprocesses.
+    pub executable: CString,
+    /// Put in front of `sys.path`.
+    pub paths: Vec<String>,
+}
+
+/// Brings Python up on the calling thread and leaves the thread detached (without the GIL).
+pub fn start(settings: &Settings) -> Result<(), String> {
+    make_libpython_global();
+    initialize(&settings.executable)?;
+    // SAFETY: `initialize` left this thread attached; from here on, everything on this thread
+    // attaches through PyO3.
+    unsafe { ffi::PyEval_SaveThread() };
+    Python::attach(|py| prepare(py, settings)).map_err(|error| error.to_string())
+}
+
+/// Extension modules of the standard library and of packages resolve `Py...` symbols against the
+/// global scope, but the VM loads NIF libraries (and so libpython) with local scope.
+fn make_libpython_global() {
+    // SAFETY: libpython is loaded (we are linked to it) and is only given wider visibility.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(ffi::Py_IsInitialized as *const c_void, &mut info) != 0 {
+            libc::dlopen(
+                info.dli_fname,
+                libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL,
+            );
+        }
+    }
+}
+
+fn initialize(executable: &CStr) -> Result<(), String> {
+    // SAFETY: the documented order: init, set, initialize, clear. `config` lives on this frame
+    // and is cleared on every way out; strings are copied by Python.
+    unsafe {
+        let mut config = std::mem::MaybeUninit::<ffi::PyConfig>::zeroed().assume_init();
+        ffi::PyConfig_InitPythonConfig(&mut config);
+        // Signals belong to the VM, and so does the command line.
+        config.install_signal_handlers = 0;
+        config.parse_argv = 0;
+        let at: *mut ffi::PyConfig = &mut config;
+        let mut status = ffi::PyConfig_SetBytesString(
+            at,
+            &mut (*at).program_name,
+            executable.as_ptr(),
+        );
+        if ffi::PyStatus_Exception(status) == 0 {
+            status =
+                ffi::PyConfig_SetBytesString(at, &mut (*at).executable, executable.as_ptr());
+        }
+        if ffi::PyStatus_Exception(status) == 0 {
+            status = ffi::Py_InitializeFromConfig(at);
+        }
+        let failed = (ffi::PyStatus_Exception(status) != 0).then(|| {
+            match status.err_msg.is_null() {
+                true => "Python did not start".to_owned(),
+                false => CStr::from_ptr(status.err_msg).to_string_lossy().into_owned(),
+            }
+        });
+        ffi::PyConfig_Clear(at);
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// What every program in the node finds: our modules, and the paths it was promised.
+fn prepare(py: Python<'_>, settings: &Settings) -> PyResult<()> {
+    let sys = py.import("sys")?;
+    let path = sys.getattr("path")?.cast_into::<PyList>()?;
+    for (index, entry) in settings.paths.iter().enumerate() {
+        path.insert(index, entry)?;
+    }
+    super::module::install(py)
+}

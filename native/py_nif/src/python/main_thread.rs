@@ -1,0 +1,122 @@
+//! Python's main thread: it starts the interpreter and then runs one program after another.
+//!
+//! Programs expect this thread: `signal.signal` works only here, `asyncio.run` handles Ctrl-C
+//! only here.
+
+use std::sync::mpsc::{channel, Receiver, Sender as Channel};
+use std::sync::Mutex;
+use std::thread;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::interpreter::{self, Settings};
+
+type Job = Box<dyn FnOnce(Python<'_>) + Send>;
+
+enum State {
+    Down,
+    /// Up, or coming up: jobs queue until Python is there.
+    Up(Channel<Job>),
+    /// It could not be started, and cannot be tried again in this process.
+    Failed(String),
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Down);
+
+fn state() -> std::sync::MutexGuard<'static, State> {
+    // Only ever replaced whole.
+    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
+/// went. An error here: it failed before, and cannot be tried again in this process.
+pub fn start(
+    settings: Settings,
+    then: impl FnOnce(Result<(), String>) + Send + 'static,
+) -> Result<(), String> {
+    let mut state = state();
+    match &*state {
+        State::Failed(why) => Err(why.clone()),
+        State::Up(jobs) => {
+            // The thread never ends, so the channel is open.
+            let _ = jobs.send(Box::new(move |_| then(Ok(()))));
+            Ok(())
+        }
+        State::Down => {
+            let (jobs, queue) = channel::<Job>();
+            thread::Builder::new()
+                .name("python-main".to_owned())
+                // As the process's own main thread usually has: deep recursion is Python's way.
+                .stack_size(8 << 20)
+                .spawn(move || main(&settings, queue, then))
+                .map_err(|error| format!("no thread for Python: {error}"))?;
+            *state = State::Up(jobs);
+            Ok(())
+        }
+    }
+}
+
+pub fn is_up() -> bool {
+    matches!(&*state(), State::Up(_))
+}
+
+/// Runs `job` on the main thread after those before it. `false`: Python was never started.
+pub fn post(job: impl FnOnce(Python<'_>) + Send + 'static) -> bool {
+    match &*state() {
+        State::Up(jobs) => jobs.send(Box::new(job)).is_ok(),
+        _ => false,
+    }
+}
+
+fn main(settings: &Settings, queue: Receiver<Job>, then: impl FnOnce(Result<(), String>)) {
+    match interpreter::start(settings) {
+        Ok(()) => then(Ok(())),
+        Err(why) => {
+            *state() = State::Failed(why.clone());
+            return then(Err(why));
+        }
+    }
+    // Waiting for a job is done detached; the sender is in STATE for ever, so this never ends.
+    while let Ok(job) = queue.recv() {
+        Python::attach(job);
+    }
+}
+
+/// What a program on the main thread may answer.
+pub enum Value {
+    None,
+    Int(i64),
+    Text(String),
+}
+
+/// Imports `module` and calls its `function`. An exception comes back as its printed traceback.
+pub fn call(
+    py: Python<'_>,
+    module: &str,
+    function: &str,
+    arguments: &[String],
+) -> Result<Value, String> {
+    let answer = || -> PyResult<Value> {
+        let arguments = PyTuple::new(py, arguments)?;
+        let answer = py.import(module)?.getattr(function)?.call1(arguments)?;
+        if answer.is_none() {
+            return Ok(Value::None);
+        }
+        match answer.extract::<i64>() {
+            Ok(number) => Ok(Value::Int(number)),
+            Err(_) => Ok(Value::Text(answer.str()?.to_string())),
+        }
+    };
+    answer().map_err(|error| printed(py, &error))
+}
+
+/// As Python prints it: `traceback.format_exception`, or the bare error if even that fails.
+fn printed(py: Python<'_>, error: &PyErr) -> String {
+    let lines = || -> PyResult<String> {
+        let format = py.import("traceback")?.getattr("format_exception")?;
+        let lines = format.call1((error.get_type(py), error.value(py), error.traceback(py)))?;
+        Ok(lines.extract::<Vec<String>>()?.concat())
+    };
+    lines().unwrap_or_else(|_| error.to_string())
+}

@@ -1,0 +1,19 @@
+//! The native module: `erlang_loop._native` for the package, `py_event_loop` for programs.
+//! `python/erlang_loop/_native.pyi` is its contract.
+
+use pyo3::prelude::*;
+
+#[pymodule]
+#[pyo3(name = "_native")]
+fn native(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}
+
+/// Makes both names importable in this interpreter. There is no file behind them: outside a node
+/// the import fails, which is how `erlang_loop` notices.
+pub fn install(py: Python<'_>) -> PyResult<()> {
+    let module = pyo3::wrap_pymodule!(native)(py);
+    let modules = py.import("sys")?.getattr("modules")?;
+    modules.set_item("erlang_loop._native", &module)?;
+    modules.set_item("py_event_loop", &module)
+}

@@ -1,0 +1,31 @@
+"""Runs the named steps, or all, in order; a failed one does not stop the rest."""
+
+from __future__ import annotations
+
+import sys
+
+from test_runner import report
+from test_runner.run import run_step
+from test_runner.steps import STEPS
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - {step.name for step in STEPS}
+    if unknown:
+        known = ", ".join(step.name for step in STEPS)
+        print(f"no such step: {', '.join(sorted(unknown))} (there are: {known})", file=sys.stderr)
+        return 2
+    results = []
+    for step in STEPS:
+        if step.name in names or not names:
+            report.begin(step)
+            results.append(run_step(step))
+            report.end(results[-1])
+    report.summary(results)
+    # Nothing passed means that nothing ran, which proves nothing.
+    passed = any(result.counts.passed for result in results)
+    failed = any(result.counts.failed for result in results)
+    return 0 if passed and not failed else 1
+
+
+sys.exit(main(sys.argv[1:]))

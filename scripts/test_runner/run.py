@@ -1,0 +1,88 @@
+"""Runs one step as a child process, with its output in _build/test-logs/<step>.log."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from test_runner.counts import Counts
+from test_runner.steps import LOGS, Step
+
+# A step that takes this long hangs: its whole process group is ended and it counts as failed.
+LONGEST_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Result:
+    step: Step
+    counts: Counts
+    seconds: float
+    log: Path
+    # Why it failed although no test did, or why it was left out.
+    remark: str = ""
+
+
+def run_step(step: Step) -> Result:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{step.name}.log"
+    reason = step.left_out()
+    if reason:
+        return Result(step, Counts(), 0.0, log, f"left out: {reason}")
+    begun = time.monotonic()
+    code = _run(step, log)
+    seconds = time.monotonic() - begun
+    counts = step.count(_plain(log.read_text(errors="replace")))
+    return _judge(Result(step, counts, seconds, log), code)
+
+
+def _run(step: Step, log: Path) -> int | None:
+    """The exit code, or None after LONGEST_SECONDS."""
+    env = {**os.environ, "CARGO_TERM_COLOR": "never", "TERM": "dumb", **step.env}
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            step.command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            start_new_session=True,
+        )
+        try:
+            return child.wait(LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            # Also after Ctrl-C, which does not reach a child in its own session.
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+
+def _judge(result: Result, code: int | None) -> Result:
+    """A tool that fails without a failed test, or that runs no test, has failed all the same."""
+    counts = result.counts
+    if counts.failed and code is not None:
+        return result
+    if code is None:
+        remark = f"ended after {LONGEST_SECONDS} s"
+    elif code != 0:
+        remark = f"exit code {code}"
+    elif counts.passed == 0:
+        remark = "ran no test"
+    else:
+        return result
+    # A checker's one test is the one that failed.
+    passed = 0 if result.step.is_checker else counts.passed
+    return replace(
+        result, counts=replace(counts, passed=passed, failed=counts.failed + 1), remark=remark
+    )
+
+
+def _plain(text: str) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -1,0 +1,95 @@
+"""The steps of `make test`, in order: the quick checkers of a language before its slow tests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from test_runner import counts
+from test_runner.counts import Counts
+
+LOGS = Path("_build/test-logs")
+PYTEST_REPORT = LOGS / "pytest.xml"
+PYTHON_BIN = Path(".venv/bin")
+
+
+def never_left_out() -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    command: Sequence[str]
+    # Reads the counts from the output.
+    count: Callable[[str], Counts] = counts.one
+    env: Mapping[str, str] = field(default_factory=dict)
+    # Why there is nothing to run here; empty if there is.
+    left_out: Callable[[], str] = never_left_out
+
+    @property
+    def is_checker(self) -> bool:
+        return self.count is counts.one
+
+
+def pytest_left_out() -> str:
+    for path in ("bin/erlang-loop", "test/python"):
+        if not Path(path).exists():
+            return f"there is no {path}"
+    PYTEST_REPORT.unlink(missing_ok=True)
+    return ""
+
+
+def shellcheck_left_out() -> str:
+    return "" if shutil.which("shellcheck") else "shellcheck is not installed"
+
+
+SHELL_SCRIPTS = (
+    ".ci/run",
+    "native/build",
+    "native/python_env",
+    *(str(path) for path in sorted(Path("scripts").iterdir()) if path.is_file()),
+)
+
+STEPS = (
+    Step("shellcheck", ("shellcheck", "-x", *SHELL_SCRIPTS), left_out=shellcheck_left_out),
+    Step("rustfmt", ("cargo", "fmt", "--all", "--check")),
+    Step(
+        "clippy",
+        ("cargo", "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"),
+    ),
+    Step(
+        # Not py_nif: its test binary would need the enif_* functions of the VM to link.
+        "cargo",
+        ("cargo", "test", "--locked", "--package", "event_loop"),
+        counts.cargo,
+    ),
+    Step(
+        # Optimised, because loom runs each test thousands of times; without the release
+        # profile's whole-program optimisation, which would only lengthen the build.
+        "loom",
+        ("cargo", "test", "--locked", "--package", "event_loop", "--release", "--test", "loom_*"),
+        counts.cargo,
+        {
+            "RUSTFLAGS": "--cfg loom",
+            "CARGO_TARGET_DIR": "target/loom",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+        },
+    ),
+    Step("compile", ("rebar3", "as", "strict", "compile")),
+    Step("xref", ("rebar3", "xref")),
+    Step("dialyzer", ("rebar3", "dialyzer")),
+    Step("ruff", (f"{PYTHON_BIN}/ruff", "check", "--no-cache", ".")),
+    Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
+    Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),
+    Step("ct", ("rebar3", "ct"), counts.common_test),
+    Step(
+        "pytest",
+        ("bin/erlang-loop", "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
+        lambda _output: counts.junit(PYTEST_REPORT),
+        left_out=pytest_left_out,
+    ),
+)
