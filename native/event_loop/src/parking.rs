@@ -60,7 +60,7 @@ pub struct Parking {
     /// All changes are read-modify-writes with `AcqRel`: see the invariant.
     state: Futex,
     bell: Bell,
-    /// Release when cleared, Acquire when read; the word's order does the rest.
+    /// Changed by read-modify-write as well, so that asking and reporting have one order.
     armed: AtomicBool,
 }
 
@@ -122,7 +122,7 @@ impl Parking {
         }
         // Set before asking: the answer may come before `arm` returns, and must not be undone.
         if !self.armed.swap(true, Ordering::AcqRel) && !arm() {
-            self.armed.store(false, Ordering::Release);
+            self.armed.swap(false, Ordering::AcqRel);
             // A wake that came meanwhile stays in the word for the caller's next step.
             self.change(PARKED, AWAKE);
             return Parked::NotArmed;
@@ -143,7 +143,7 @@ impl Parking {
     /// The BEAM reported the epoll fd: the request is used up. Any thread.
     pub fn disarmed(&self) {
         // This order is the invariant: an owner woken (or kept awake) by it asks again.
-        self.armed.store(false, Ordering::Release);
+        self.armed.swap(false, Ordering::AcqRel);
         self.wake();
     }
 

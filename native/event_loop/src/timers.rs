@@ -63,6 +63,8 @@ pub struct TimerHeap<T: Cancel> {
     heap: BinaryHeap<Entry<T>>,
     seq: u64,
     cancelled: usize,
+    /// Cancelled values that left the heap, for the caller to drop at a time of its choosing.
+    buried: Vec<T>,
 }
 
 impl<T: Cancel> TimerHeap<T> {
@@ -72,7 +74,7 @@ impl<T: Cancel> TimerHeap<T> {
     /// No timers.
     #[must_use]
     pub fn new() -> Self {
-        Self { heap: BinaryHeap::new(), seq: 0, cancelled: 0 }
+        Self { heap: BinaryHeap::new(), seq: 0, cancelled: 0, buried: Vec::new() }
     }
 
     /// Keeps `value` until `when_ns`.
@@ -86,7 +88,10 @@ impl<T: Cancel> TimerHeap<T> {
     pub fn note_cancelled(&mut self) {
         self.cancelled = self.heap.len().min(self.cancelled + 1);
         if self.cancelled > Self::TOLERATED && self.cancelled > self.heap.len() / 2 {
-            self.heap.retain(|entry| !entry.value.is_cancelled());
+            let (live, dead): (Vec<_>, Vec<_>) =
+                self.heap.drain().partition(|entry| !entry.value.is_cancelled());
+            self.heap = live.into();
+            self.buried.extend(dead.into_iter().map(|entry| entry.value));
             self.cancelled = 0;
         }
     }
@@ -103,6 +108,12 @@ impl<T: Cancel> TimerHeap<T> {
             return None;
         }
         self.heap.pop().map(|entry| entry.value)
+    }
+
+    /// The cancelled values that have left the heap since the last call. Dropping one may run
+    /// code of its own (a Python object's), which must not meet a heap that is being changed.
+    pub fn take_buried(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.buried)
     }
 
     /// How many are inside, cancelled ones included.
@@ -142,7 +153,7 @@ impl<T: Cancel> TimerHeap<T> {
 
     fn drop_cancelled_top(&mut self) {
         while self.heap.peek().is_some_and(|entry| entry.value.is_cancelled()) {
-            self.heap.pop();
+            self.buried.extend(self.heap.pop().map(|entry| entry.value));
             // Saturating: it may not have been noted yet.
             self.cancelled = self.cancelled.saturating_sub(1);
         }

@@ -3,8 +3,21 @@
 #![cfg(loom)]
 
 use event_loop::{Inbox, PushError};
+use loom::cell::Cell;
 use loom::sync::Arc;
 use loom::thread;
+
+/// A value whose reads and writes loom follows: taking it without seeing all its writer did
+/// is an error, not only taking a wrong one.
+fn tracked(value: i32) -> Cell<i32> {
+    let cell = Cell::new(0);
+    cell.set(value);
+    cell
+}
+
+fn take(inbox: &Inbox<Cell<i32>>) -> Vec<i32> {
+    inbox.take().map(|cell| cell.get()).collect()
+}
 
 #[test]
 fn two_writers_and_a_reader() {
@@ -15,15 +28,15 @@ fn two_writers_and_a_reader() {
             .map(|base| {
                 let inbox = Arc::clone(&inbox);
                 thread::spawn(move || {
-                    let pushes = [inbox.push(base), inbox.push(base + 1)];
-                    pushes.into_iter().filter(|told| *told == Ok(true)).count()
+                    let pushes = [base, base + 1].map(|value| inbox.push(tracked(value)));
+                    pushes.into_iter().filter(|told| matches!(told, Ok(true))).count()
                 })
             })
             .collect();
-        let mut taken: Vec<i32> = inbox.take().collect();
+        let mut taken = take(&inbox);
         let mut takes = usize::from(!taken.is_empty());
         let edges: usize = writers.into_iter().map(|w| w.join().expect("writer")).sum();
-        let rest: Vec<i32> = inbox.take().collect();
+        let rest = take(&inbox);
         takes += usize::from(!rest.is_empty());
         taken.extend(rest);
 
@@ -45,10 +58,10 @@ fn close_splits_the_pushes_cleanly() {
         let writers: Vec<_> = (0..2)
             .map(|value| {
                 let inbox = Arc::clone(&inbox);
-                thread::spawn(move || match inbox.push(value) {
+                thread::spawn(move || match inbox.push(tracked(value)) {
                     Ok(_) => Some(value),
                     Err(PushError::Closed(back)) => {
-                        assert_eq!(back, value);
+                        assert_eq!(back.get(), value);
                         None
                     }
                     Err(PushError::Full(_)) => unreachable!("no limit"),
@@ -57,7 +70,7 @@ fn close_splits_the_pushes_cleanly() {
             .collect();
         inbox.close();
         // What was accepted is inside at this point: nothing comes later.
-        let mut taken: Vec<i32> = inbox.take().collect();
+        let mut taken = take(&inbox);
         let mut accepted: Vec<_> =
             writers.into_iter().filter_map(|w| w.join().expect("writer")).collect();
         assert!(inbox.take().next().is_none());

@@ -64,7 +64,8 @@ impl Scene {
         }
         *requests -= 1;
         drop(requests);
-        self.event.store(true, Ordering::Release);
+        // A swap, not a store: loom lets a later swap overlook a store it is not ordered with.
+        self.event.swap(true, Ordering::AcqRel);
         self.parking.disarmed();
     }
 

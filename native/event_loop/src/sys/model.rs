@@ -4,6 +4,7 @@
 //! The mutex of the futex plays the kernel's hash bucket lock: comparing the word and falling
 //! asleep are one step for wakers. Deadlines never pass here, so a lost wake-up is a deadlock,
 //! which loom reports.
+#![allow(missing_docs)] // the same functions as in `futex` and `eventfd`, where they are described
 
 use super::Waited;
 use crate::error::Result;

@@ -3,10 +3,16 @@
 
 use pyo3::prelude::*;
 
+use super::handle::Handle;
+use super::loop_class::Loop;
+use super::timer_handle::TimerHandle;
+
 #[pymodule]
 #[pyo3(name = "_native")]
-fn native(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Handle>()?;
+    module.add_class::<TimerHandle>()?;
+    module.add_class::<Loop>()
 }
 
 /// Makes both names importable in this interpreter. There is no file behind them: outside a node

@@ -1,0 +1,439 @@
+//! `_native.Loop`: the native base of `erlang_loop.ErlangEventLoop`.
+//!
+//! It has what runs on every callback: the ready queue, timers, fds, the turn. Everything rare
+//! comes from asyncio's own loop, the other base of that class.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::fd_callbacks::{fileno, watch_error, FdTable, MODE};
+use super::gil_cell::GilCell;
+use super::handle::Handle;
+use super::timer_handle::{Scheduled, TimerHandle};
+use super::waiting::Waiting;
+use super::{errors, turn};
+use crate::beam::message::{self, Sender};
+use crate::beam::resource::Ref;
+use crate::loops::{registry, LoopRef, NativeLoop};
+
+#[pyclass(subclass, frozen, module = "erlang_loop._native")]
+pub struct Loop {
+    pub native: Arc<NativeLoop>,
+    /// Kept by an isolated loop: its worker holds the same resource.
+    reference: Option<Ref<LoopRef>>,
+    pub debug: GilCell<bool>,
+    pub stopping: GilCell<bool>,
+    closed: GilCell<bool>,
+    /// `threading.get_ident()` of the thread that runs the loop.
+    thread: GilCell<Option<u64>>,
+    pub ready: GilCell<VecDeque<Py<Handle>>>,
+    pub timers: GilCell<TimerHeap<Scheduled>>,
+    pub fds: GilCell<FdTable>,
+    /// Absent while a thread waits.
+    pub waiting: GilCell<Option<Box<Waiting>>>,
+    pub last_look: GilCell<u64>,
+}
+
+/// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
+/// times and NaN are "now", infinity is never.
+pub fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).ceil() as u64
+}
+
+impl Loop {
+    fn check_closed(&self, py: Python<'_>) -> PyResult<()> {
+        match self.closed.get(py) {
+            false => Ok(()),
+            true => Err(PyRuntimeError::new_err("Event loop is closed")),
+        }
+    }
+
+    /// What debug mode checks of every callback.
+    #[cold]
+    fn check_debug(
+        slf: &Bound<'_, Self>,
+        callback: &Bound<'_, PyAny>,
+        method: &str,
+        thread: bool,
+    ) -> PyResult<()> {
+        if thread {
+            slf.call_method0("_check_thread")?;
+        }
+        slf.call_method1("_check_callback", (callback, method)).map(drop)
+    }
+
+    #[inline]
+    fn push(&self, py: Python<'_>, handle: Py<Handle>) {
+        self.ready.with(py, |ready| ready.push_back(handle));
+    }
+
+    /// A timer that is still in the heap was cancelled.
+    pub fn timer_cancelled(&self, py: Python<'_>) {
+        // What falls out of the heap is let go of after the heap is whole again.
+        drop(self.timers.with(py, |timers| {
+            timers.note_cancelled();
+            timers.take_buried()
+        }));
+    }
+
+    fn schedule(
+        slf: &Bound<'_, Self>,
+        when: f64,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<TimerHandle>> {
+        let py = slf.py();
+        let handle = Handle::build(slf, callback, arguments, context)?;
+        let timer = TimerHandle::build(py, handle, when)?;
+        let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
+        slf.get()
+            .timers
+            .with(py, |timers| timers.schedule(nanoseconds(when), entry));
+        Ok(timer)
+    }
+
+    fn watch(
+        slf: &Bound<'_, Self>,
+        file: &Bound<'_, PyAny>,
+        direction: Direction,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        let fd = fileno(file)?;
+        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        let core = &this.native.core;
+        core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
+        let new = handle.clone_ref(py);
+        let old = this.fds.with(py, |fds| fds.put(fd, direction, new));
+        if let Some(old) = old {
+            Handle::cancel(old.bind(py))?;
+        }
+        Ok(handle)
+    }
+
+    fn unwatch(&self, file: &Bound<'_, PyAny>, direction: Direction) -> PyResult<bool> {
+        let py = file.py();
+        if self.closed.get(py) {
+            return Ok(false);
+        }
+        let fd = fileno(file)?;
+        self.native.core.unwatch_fd(fd, direction);
+        match self.fds.with(py, |fds| fds.take(fd, direction)) {
+            Some(handle) => {
+                // A timer-less handle: nothing but its own flag changes.
+                Handle::cancel(handle.bind(py))?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+#[pymethods]
+impl Loop {
+    /// `spin` and `direct_wait` (seconds) tune how the loop waits before it parks; 0 turns the
+    /// step off.
+    #[new]
+    #[pyo3(signature = (*, isolated=false, spin=None, direct_wait=None))]
+    fn new(isolated: bool, spin: Option<f64>, direct_wait: Option<f64>) -> PyResult<Self> {
+        let mut policy = WaitPolicy::default();
+        for (value, name) in [(spin, "spin"), (direct_wait, "direct_wait")] {
+            if value.is_some_and(|seconds| !(0.0..=3600.0).contains(&seconds)) {
+                let text = format!("{name} must be between 0 and 3600 seconds");
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        if let Some(spin) = spin {
+            policy.spin_max_ns = nanoseconds(spin);
+            policy.spin_start_ns = policy.spin_start_ns.min(policy.spin_max_ns);
+        }
+        if let Some(direct) = direct_wait {
+            policy.direct_ns = nanoseconds(direct);
+        }
+        let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
+        let reference = isolated.then(|| Ref::new(LoopRef(native.clone())));
+        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
+            // Without a router (the application is not running) the loop waits by itself.
+            let request = (crate::atoms::start_worker(), reference.clone());
+            let _ = message::send(Sender::Thread, &router, request);
+        }
+        Ok(Loop {
+            waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
+            native,
+            reference,
+            debug: GilCell::default(),
+            stopping: GilCell::default(),
+            closed: GilCell::default(),
+            thread: GilCell::default(),
+            ready: GilCell::default(),
+            timers: GilCell::default(),
+            fds: GilCell::default(),
+            last_look: GilCell::default(),
+        })
+    }
+
+    // ---- callbacks ----
+
+    #[pyo3(signature = (callback, *args, context=None))]
+    fn call_soon(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Handle>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        if this.debug.get(py) {
+            Self::check_debug(slf, &callback, "call_soon", true)?;
+        }
+        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        this.push(py, handle.clone_ref(py));
+        Ok(handle)
+    }
+
+    /// As `call_soon`, from any thread; the GIL guards the queue, and a sleeping loop is woken.
+    #[pyo3(signature = (callback, *args, context=None))]
+    fn call_soon_threadsafe(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Handle>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        if this.debug.get(py) {
+            Self::check_debug(slf, &callback, "call_soon_threadsafe", false)?;
+        }
+        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        this.push(py, handle.clone_ref(py));
+        this.native.core.wake();
+        Ok(handle)
+    }
+
+    #[pyo3(signature = (delay, callback, *args, context=None))]
+    fn call_later(
+        slf: &Bound<'_, Self>,
+        delay: Option<f64>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<TimerHandle>> {
+        let Some(delay) = delay else {
+            return Err(PyTypeError::new_err("delay must not be None"));
+        };
+        let this = slf.get();
+        this.check_closed(slf.py())?;
+        if this.debug.get(slf.py()) {
+            Self::check_debug(slf, &callback, "call_later", true)?;
+        }
+        Self::schedule(slf, this.time() + delay, callback, args, context)
+    }
+
+    #[pyo3(signature = (when, callback, *args, context=None))]
+    fn call_at(
+        slf: &Bound<'_, Self>,
+        when: Option<f64>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<TimerHandle>> {
+        let Some(when) = when else {
+            return Err(PyTypeError::new_err("when cannot be None"));
+        };
+        let this = slf.get();
+        this.check_closed(slf.py())?;
+        if this.debug.get(slf.py()) {
+            Self::check_debug(slf, &callback, "call_at", true)?;
+        }
+        Self::schedule(slf, when, callback, args, context)
+    }
+
+    /// Seconds on the monotonic clock: the same as `time.monotonic()`.
+    fn time(&self) -> f64 {
+        now_ns() as f64 / 1e9
+    }
+
+    // ---- fds ----
+
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_reader(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        Self::watch(slf, fd, Direction::Read, callback, args)
+    }
+
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_writer(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        Self::watch(slf, fd, Direction::Write, callback, args)
+    }
+
+    fn _remove_reader(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.unwatch(fd, Direction::Read)
+    }
+
+    fn _remove_writer(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.unwatch(fd, Direction::Write)
+    }
+
+    /// `(reader, writer)` of an fd, for the `_selector` view.
+    fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
+        self.fds.with(py, |fds| {
+            (fds.get(py, fd, Direction::Read), fds.get(py, fd, Direction::Write))
+        })
+    }
+
+    /// The fds that have a reader or a writer.
+    fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
+        self.fds.with(py, |fds| fds.fds())
+    }
+
+    // ---- running ----
+
+    /// One turn: wait if there is nothing to run, then run what is ready.
+    fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        turn::run(slf)
+    }
+
+    /// Turns until `stop()`.
+    fn _run_turns(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        // The first turn always looks at the fds, however short ago the last one did.
+        this.last_look.set(slf.py(), 0);
+        loop {
+            turn::run(slf)?;
+            if this.stopping.get(slf.py()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        self.stopping.set(py, true);
+    }
+
+    fn get_debug(&self, py: Python<'_>) -> bool {
+        self.debug.get(py)
+    }
+
+    fn is_closed(&self, py: Python<'_>) -> bool {
+        self.closed.get(py)
+    }
+
+    fn is_running(&self, py: Python<'_>) -> bool {
+        self.thread.get(py).is_some()
+    }
+
+    /// Ends the native loop: the last step of `close()`.
+    fn _close_native(&self, py: Python<'_>) {
+        let ready = self.ready.replace(py, VecDeque::new());
+        let timers = self.timers.replace(py, TimerHeap::new());
+        let fds = self.fds.replace(py, FdTable::default());
+        py.detach(|| self.native.close(Sender::Thread));
+        drop((ready, timers, fds));
+    }
+
+    // ---- attributes of asyncio's loops that live here ----
+
+    #[getter(_debug)]
+    fn debug_attribute(&self, py: Python<'_>) -> bool {
+        self.debug.get(py)
+    }
+
+    #[setter(_debug)]
+    fn set_debug_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.debug.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_stopping)]
+    fn stopping_attribute(&self, py: Python<'_>) -> bool {
+        self.stopping.get(py)
+    }
+
+    #[setter(_stopping)]
+    fn set_stopping_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.stopping.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_closed)]
+    fn closed_attribute(&self, py: Python<'_>) -> bool {
+        self.closed.get(py)
+    }
+
+    #[setter(_closed)]
+    fn set_closed_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.closed.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_thread_id)]
+    fn thread_attribute(&self, py: Python<'_>) -> Option<u64> {
+        self.thread.get(py)
+    }
+
+    #[setter(_thread_id)]
+    fn set_thread_attribute(&self, py: Python<'_>, value: Option<u64>) {
+        self.thread.set(py, value);
+    }
+
+    /// What names the native loop of an isolated loop; None for a shared one.
+    #[getter(_loop_handle)]
+    fn loop_handle(&self) -> Option<u64> {
+        self.reference.as_ref().map(|_| self.native.id)
+    }
+
+    /// What the loop has done so far.
+    fn _counters(&self) -> std::collections::BTreeMap<&'static str, u64> {
+        self.native.core.counters.snapshot().iter().collect()
+    }
+
+    // ---- garbage collection ----
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut result = Ok(());
+        let mut check = |handle: &Py<Handle>| {
+            if result.is_ok() {
+                result = visit.call(handle);
+            }
+        };
+        self.ready.visit(|ready| ready.iter().for_each(&mut check));
+        self.timers
+            .visit(|timers| timers.iter().for_each(|timer| check(&timer.0)));
+        self.fds.visit(|fds| fds.handles().for_each(&mut check));
+        result
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.ready.replace(py, VecDeque::new()));
+        drop(self.timers.replace(py, TimerHeap::new()));
+        drop(self.fds.replace(py, FdTable::default()));
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // Never closed by its program: nothing must be left in the VM.
+        self.native.close(Sender::Thread);
+    }
+}

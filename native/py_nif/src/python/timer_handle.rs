@@ -1,0 +1,109 @@
+//! `TimerHandle`: a handle with a time. What `call_later` and `call_at` answer.
+
+use event_loop::Cancel;
+use pyo3::basic::CompareOp;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::handle::Handle;
+use super::loop_class::Loop;
+
+#[pyclass(extends = Handle, frozen, module = "erlang_loop._native")]
+pub struct TimerHandle {
+    when: f64,
+}
+
+impl TimerHandle {
+    pub fn build(py: Python<'_>, handle: Handle, when: f64) -> PyResult<Py<TimerHandle>> {
+        handle.set_scheduled(true);
+        Py::new(py, PyClassInitializer::from(handle).add_subclass(TimerHandle { when }))
+    }
+}
+
+/// A timer in the heap of its loop.
+pub struct Scheduled(pub Py<Handle>);
+
+impl Cancel for Scheduled {
+    fn is_cancelled(&self) -> bool {
+        // A frozen class may be looked at without the GIL, and this flag is atomic.
+        self.0.get().is_cancelled()
+    }
+}
+
+#[pymethods]
+impl TimerHandle {
+    fn when(&self) -> f64 {
+        self.when
+    }
+
+    #[getter(_when)]
+    fn when_attribute(&self) -> f64 {
+        self.when
+    }
+
+    #[getter(_scheduled)]
+    fn scheduled(slf: &Bound<'_, Self>) -> bool {
+        slf.as_super().get().is_scheduled()
+    }
+
+    fn cancel(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let base = slf.as_super();
+        let first = !base.get().is_cancelled();
+        Handle::cancel(base)?;
+        if first && base.get().is_scheduled() {
+            let owner: &Py<Loop> = base.get().owner();
+            owner.get().timer_cancelled(py);
+        }
+        Ok(())
+    }
+
+    fn _repr_info<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        let base = slf.as_super();
+        let info = Handle::_repr_info(base)?;
+        let place = if base.get().is_cancelled() { 2 } else { 1 };
+        let when = slf.getattr("_when")?.repr()?;
+        info.insert(place, format!("when={when}"))?;
+        Ok(info)
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+        slf.getattr("_when")?.hash()
+    }
+
+    /// As asyncio: by time; equal only if callback, arguments and state are equal too.
+    fn __richcmp__(
+        slf: &Bound<'_, Self>,
+        other: &Bound<'_, PyAny>,
+        operation: CompareOp,
+    ) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let Ok(other) = other.cast::<TimerHandle>() else {
+            return Ok(py.NotImplemented());
+        };
+        let (mine, theirs) = (slf.get().when, other.get().when);
+        let answer = match operation {
+            CompareOp::Lt => mine < theirs,
+            CompareOp::Gt => mine > theirs,
+            CompareOp::Le => mine < theirs || same(slf, other)?,
+            CompareOp::Ge => mine > theirs || same(slf, other)?,
+            CompareOp::Eq => same(slf, other)?,
+            CompareOp::Ne => !same(slf, other)?,
+        };
+        Ok(answer.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+}
+
+fn same(one: &Bound<'_, TimerHandle>, other: &Bound<'_, TimerHandle>) -> PyResult<bool> {
+    if one.get().when != other.get().when
+        || one.as_super().get().is_cancelled() != other.as_super().get().is_cancelled()
+    {
+        return Ok(false);
+    }
+    for name in ["_callback", "_args"] {
+        if !one.getattr(name)?.eq(other.getattr(name)?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,131 @@
+//! A turn of the loop: timeout, wait, take, run. The heart of everything; keep it short.
+
+use event_loop::{now_ns, Ready};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use super::errors;
+use super::handle::Handle;
+use super::loop_class::Loop;
+use super::waiting::Waiting;
+
+/// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
+/// several callbacks, and this much later is not noticed (`bench/`: call_soon chain).
+const LOOK_EVERY_NS: u64 = 50_000;
+
+/// asyncio never sleeps longer than a day at once; nor do we, so that a clock that jumps (a
+/// suspended machine) is looked at again.
+const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    wait(slf)?;
+    take_due(slf);
+    run_ready(slf)
+}
+
+/// Looks at the fds, or waits for them if there is nothing to run.
+fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let busy = this.stopping.get(py) || this.ready.with(py, |ready| !ready.is_empty());
+    let now = now_ns();
+    if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
+        return Ok(());
+    }
+    let Some(mut waiting) = this.waiting.replace(py, None) else {
+        return Err(PyRuntimeError::new_err("This event loop is already running"));
+    };
+    let result = match busy {
+        true => waiting.look(&this.native),
+        false => block(slf, &mut waiting, now),
+    };
+    take_events(slf, &mut waiting.ready);
+    this.last_look.set(py, now_ns());
+    this.waiting.replace(py, Some(waiting));
+    result.map_err(errors::raised)?;
+    if !busy {
+        // Signal handlers of Python run on this occasion, as after a `select()` in Python.
+        py.check_signals()?;
+        if this.native.is_orphaned() {
+            return Err(PyRuntimeError::new_err(
+                "the py_event_worker of this isolated loop died",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn block(slf: &Bound<'_, Loop>, waiting: &mut Waiting, now: u64) -> crate::error::Result<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let (deadline, buried) = this
+        .timers
+        .with(py, |timers| (timers.next_deadline(), timers.take_buried()));
+    drop(buried);
+    match deadline {
+        Some(deadline) if deadline <= now => waiting.look(&this.native),
+        Some(deadline) => {
+            let deadline = deadline.min(now.saturating_add(LONGEST_WAIT_NS));
+            py.detach(|| waiting.wait(&this.native, Some(deadline)))
+        }
+        None => py.detach(|| waiting.wait(&this.native, None)),
+    }
+}
+
+/// Queues the callbacks of ready fds behind those that wait already.
+fn take_events(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
+    let py = slf.py();
+    let this = slf.get();
+    if events.is_empty() {
+        return;
+    }
+    this.fds.with(py, |fds| {
+        this.ready.with(py, |queue| {
+            for event in events.drain(..) {
+                fds.ready(py, &event, |handle| queue.push_back(handle));
+            }
+        });
+    });
+}
+
+/// Queues the timers whose time has come, earliest first.
+fn take_due(slf: &Bound<'_, Loop>) {
+    let py = slf.py();
+    let this = slf.get();
+    let buried = this.timers.with(py, |timers| {
+        if !timers.is_empty() {
+            let now = now_ns();
+            this.ready.with(py, |queue| {
+                while let Some(timer) = timers.pop_due(now) {
+                    timer.0.get().set_scheduled(false);
+                    queue.push_back(timer.0);
+                }
+            });
+        }
+        timers.take_buried()
+    });
+    drop(buried);
+}
+
+/// Runs the callbacks that are ready now; those they add wait for the next turn.
+fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let count = this.ready.with(py, |ready| ready.len());
+    for _ in 0..count {
+        let Some(handle) = this.ready.with(py, |ready| ready.pop_front()) else {
+            // A callback closed the loop.
+            break;
+        };
+        let handle = handle.into_bound(py);
+        if handle.get().is_cancelled() {
+            continue;
+        }
+        if this.debug.get(py) {
+            slf.call_method1("_run_handle_debug", (&handle,))?;
+        } else {
+            Handle::run(&handle)?;
+        }
+    }
+    Ok(())
+}

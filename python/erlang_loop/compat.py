@@ -1,0 +1,69 @@
+"""What differs between the Python versions we run on. The only module that asks for versions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import format_helpers
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+#: asyncio.run and Runner take a loop_factory.
+HAS_LOOP_FACTORY = sys.version_info >= (3, 12)
+
+#: asyncio.Runner exists.
+HAS_RUNNER = sys.version_info >= (3, 11)
+
+
+def format_callback(callback: Callable[..., object], args: tuple[Any, ...], debug: bool) -> str:
+    """How asyncio names a callback in messages."""
+    if sys.version_info >= (3, 13):
+        return str(format_helpers._format_callback_source(callback, args, debug=debug))
+    return str(format_helpers._format_callback_source(callback, args))
+
+
+def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
+    """Makes `loop` the running loop of this thread."""
+    asyncio._set_running_loop(loop)
+
+
+def run(
+    main: Coroutine[Any, Any, T],
+    *,
+    debug: bool | None,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> T:
+    """asyncio.run with a loop factory."""
+    if sys.version_info >= (3, 11):
+        with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
+            return runner.run(main)
+    return _run(main, debug, loop_factory)
+
+
+def _run(
+    main: Coroutine[Any, Any, T],
+    debug: bool | None,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> T:
+    """asyncio.run of 3.9 and 3.10, which has no factory."""
+    if asyncio._get_running_loop() is not None:
+        main.close()
+        raise RuntimeError("run() cannot be called from a running event loop")
+    if not asyncio.iscoroutine(main):
+        raise ValueError(f"a coroutine was expected, got {main!r}")
+    loop = loop_factory()
+    try:
+        asyncio.set_event_loop(loop)
+        if debug is not None:
+            loop.set_debug(debug)
+        return loop.run_until_complete(main)
+    finally:
+        try:
+            asyncio.runners._cancel_all_tasks(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
