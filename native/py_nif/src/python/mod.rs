@@ -14,7 +14,10 @@ mod interpreter;
 mod loop_class;
 pub mod main_thread;
 mod module;
+mod read_buffer;
+mod ready;
 mod timer_handle;
+mod transports;
 mod turn;
 mod waiting;
 

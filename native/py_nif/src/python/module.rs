@@ -6,12 +6,14 @@ use pyo3::prelude::*;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::timer_handle::TimerHandle;
+use super::transports::StreamTransport;
 
 #[pymodule]
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
+    module.add_class::<StreamTransport>()?;
     module.add_class::<Loop>()
 }
 
