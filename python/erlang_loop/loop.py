@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from asyncio import base_events, format_helpers, sslproto
+from asyncio import base_events, constants, format_helpers, sslproto, trsock
 from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
@@ -105,7 +105,54 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         _native.StreamTransport(self, rawsock, tls, None, extra, server)
         return tls._app_transport
 
+    def _make_datagram_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.DatagramProtocol,
+        address: Any = None,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.DatagramTransport:
+        self._ensure_fd_no_transport(sock)
+        return _native.DatagramTransport(self, sock, protocol, address, waiter, extra)
+
+    def _start_serving(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        sock: socket.socket,
+        sslcontext: ssl.SSLContext | None = None,
+        server: Any = None,
+        backlog: int = 100,
+        *timeouts: float | None,
+        **named_timeouts: float | None,
+    ) -> None:
+        if sslcontext is not None:
+            asyncio.SelectorEventLoop._start_serving(
+                self, protocol_factory, sock, sslcontext, server, backlog,
+                *timeouts, **named_timeouts,
+            )
+            return
+        acceptor = _native.Acceptor(self, protocol_factory, sock, server, backlog)
+        self._add_reader(sock.fileno(), acceptor)
+
     # Called by the native loop.
+
+    def _accept_later(self, acceptor: _native.Acceptor, error: OSError) -> None:
+        """No fd or memory left for a new connection: say so and try again in a while."""
+        self.call_exception_handler(
+            {
+                "message": "socket.accept() out of system resource",
+                "exception": error,
+                "socket": trsock.TransportSocket(acceptor.sock),
+            }
+        )
+        self._remove_reader(acceptor.sock.fileno())
+        self.call_later(constants.ACCEPT_RETRY_DELAY, self._accept_again, acceptor)
+
+    def _accept_again(self, acceptor: _native.Acceptor) -> None:
+        # The server may have been closed meanwhile.
+        if acceptor.sock.fileno() >= 0:
+            self._add_reader(acceptor.sock.fileno(), acceptor)
 
     def _transport_failed(
         self, transport: _native.StreamTransport, error: BaseException, message: str

@@ -11,3 +11,7 @@ from asyncio import transports
 
 class _ErlangSocketTransport(transports._FlowControlMixin, transports.Transport):
     """A stream over a socket (`_native.StreamTransport`)."""
+
+
+class _ErlangDatagramTransport(transports._FlowControlMixin, transports.DatagramTransport):
+    """Datagrams over a socket (`_native.DatagramTransport`)."""

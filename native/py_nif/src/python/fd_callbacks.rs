@@ -9,18 +9,18 @@ use pyo3::prelude::*;
 
 use super::handle::Handle;
 use super::ready::{Item, ReadyQueue};
-use super::transports::StreamTransport;
+use super::transports::Transport;
 
 pub enum Watcher {
     Callback(Py<Handle>),
-    Stream(Py<StreamTransport>),
+    Transport(Py<Transport>),
 }
 
 impl Watcher {
     fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Watcher::Callback(handle) => Watcher::Callback(handle.clone_ref(py)),
-            Watcher::Stream(stream) => Watcher::Stream(stream.clone_ref(py)),
+            Watcher::Transport(transport) => Watcher::Transport(transport.clone_ref(py)),
         }
     }
 
@@ -34,7 +34,7 @@ impl Watcher {
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Watcher::Callback(handle) => visit.call(handle),
-            Watcher::Stream(stream) => visit.call(stream),
+            Watcher::Transport(transport) => visit.call(transport),
         }
     }
 }

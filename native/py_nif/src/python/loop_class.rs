@@ -11,7 +11,7 @@ use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::fd_callbacks::{fileno, watch_error, FdTable, Watcher, MODE};
 use super::gil_cell::GilCell;
@@ -19,7 +19,7 @@ use super::handle::Handle;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
-use super::transports::StreamTransport;
+use super::transports::{is_fatal, StreamTransport};
 use super::waiting::Waiting;
 use super::{errors, turn};
 use crate::beam::message::{self, Sender};
@@ -28,6 +28,9 @@ use crate::loops::{registry, LoopRef, NativeLoop};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {
+    /// False while CPython makes the object: giving an instance of a Python subclass its
+    /// `__dict__` may start the collector, which then sees these fields as zeroes.
+    born: bool,
     pub native: Arc<NativeLoop>,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
@@ -111,6 +114,24 @@ impl Loop {
 
     pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
         self.unflushed.with(py, |unflushed| unflushed.push(transport));
+    }
+
+    /// Something native that `source` did failed where asyncio has a callback fail.
+    #[cold]
+    pub fn callback_failed(
+        slf: &Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        error: PyErr,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        if is_fatal(py, &error) {
+            return Err(error);
+        }
+        let context = PyDict::new(py);
+        context.set_item("message", format!("Exception in callback of {}", source.repr()?))?;
+        context.set_item("exception", error.into_value(py))?;
+        context.set_item("transport", source)?;
+        slf.call_method1("call_exception_handler", (context,)).map(drop)
     }
 
     /// Puts a watcher in place whose fd is watched in the core already.
@@ -229,6 +250,7 @@ impl Loop {
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
+            born: true,
             waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
             native,
             reference,
@@ -475,6 +497,9 @@ impl Loop {
     // ---- garbage collection ----
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.born {
+            return Ok(());
+        }
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
