@@ -50,10 +50,14 @@ run(Module, Function, Arguments) ->
     case ensure_started() of
         ok ->
             Token = erlang:unique_integer(),
-            ok = py_nif:python_main(Token, Module, Function, Arguments),
-            %% The program may run for ever; the main thread answers when it ends.
-            receive
-                {py_main, Token, Result} -> Result
+            case py_nif:python_main(Token, Module, Function, Arguments) of
+                ok ->
+                    %% The program may run for ever; the main thread answers when it ends.
+                    receive
+                        {py_main, Token, Result} -> Result
+                    end;
+                {error, Reason} ->
+                    {error, Reason}
             end;
         {error, Reason} ->
             {error, Reason}

@@ -14,9 +14,10 @@ from typing import Any
 
 from . import _native, compat
 from .selector_view import SelectorView
+from .socket_methods import SocketMethods
 
 
-class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
+class ErlangEventLoop(_native.Loop, SocketMethods):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the

@@ -16,6 +16,7 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod sock_operation;
 mod timer_handle;
 mod transports;
 mod turn;

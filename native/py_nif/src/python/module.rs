@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
 use super::transports::{Acceptor, DatagramTransport, StreamTransport, Transport};
 
@@ -13,6 +14,7 @@ use super::transports::{Acceptor, DatagramTransport, StreamTransport, Transport}
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
+    module.add_class::<SockOperation>()?;
     module.add_class::<Acceptor>()?;
     module.add_class::<Transport>()?;
     module.add_class::<StreamTransport>()?;

@@ -9,6 +9,7 @@ use super::fd_callbacks::Watcher;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::ready::Item;
+use super::sock_operation::SockOperation;
 use super::transports::{StreamTransport, Transport};
 use super::waiting::Waiting;
 
@@ -147,6 +148,7 @@ fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             let result = Transport::ready(transport.bind(py), direction);
             result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
+        Item::Io(Watcher::Operation(operation), _) => SockOperation::ready(operation.bind(py)),
         Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py)),
         Item::Start(transport, waiter) => {
             let waiter = waiter.map(|waiter| waiter.into_bound(py));
