@@ -12,9 +12,10 @@ from typing import Any
 
 from . import _native, compat
 from .selector_view import SelectorView
+from .signals import SignalHandlers
 
 
-class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
+class ErlangEventLoop(_native.Loop, SignalHandlers):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
@@ -56,7 +57,11 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
                 finalizer=self._asyncgen_finalizer_hook,
             )
             compat.running_loop_set(self)
-            self._run_turns()
+            listened_before = self._listen_to_python()
+            try:
+                self._run_turns()
+            finally:
+                self._stop_listening(listened_before)
         finally:
             self._stopping = False
             self._thread_id = None
@@ -68,6 +73,8 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         """Close the loop: what is scheduled is dropped, the executor is shut down."""
         if self.is_closed() and not self.is_running():
             return
+        if not self.is_running():
+            self._close_signals()
         asyncio.SelectorEventLoop.close(self)
         self._close_native()
 

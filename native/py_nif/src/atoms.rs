@@ -21,6 +21,24 @@ rustler::atoms! {
     wait,
     wait_self,
 
+    // to py_signals, and the names of signals in Erlang
+    signals_changed,
+    default,
+    handle,
+    ignore,
+    sigabrt,
+    sigalrm,
+    sigchld,
+    sigcont,
+    sighup,
+    sigint,
+    sigquit,
+    sigterm,
+    sigtstp,
+    sigusr1,
+    sigusr2,
+    sigwinch,
+
     // from Python's main thread
     py_main,
 

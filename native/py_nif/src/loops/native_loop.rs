@@ -12,6 +12,7 @@ use rustler::{Env, LocalPid};
 
 use super::erlang_side::ErlangSide;
 use super::keeper::{Keeper, Role};
+use super::signals::Signals;
 use super::{registry, PollSet};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
@@ -28,6 +29,7 @@ pub struct NativeLoop {
     pub id: u64,
     pub core: EventLoop,
     pub policy: WaitPolicy,
+    pub signals: Signals,
     driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -77,6 +79,7 @@ impl NativeLoop {
             id: registry::new_id(),
             core: EventLoop::new()?,
             policy,
+            signals: Signals::default(),
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
@@ -358,6 +361,7 @@ impl NativeLoop {
             (watch.poll_set.take(), watch.keeper.take())
         };
         registry::remove(self.id);
+        self.signals.closed(sender);
         // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
         let _ = self.core.life.close();
         self.core.parking.wake();

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_signals;
 use super::timer_handle::TimerHandle;
 
 #[pymodule]
@@ -12,7 +13,9 @@ use super::timer_handle::TimerHandle;
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
-    module.add_class::<Loop>()
+    module.add_class::<Loop>()?;
+    module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
+    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)
 }
 
 /// Makes both names importable in this interpreter. There is no file behind them: outside a node

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use super::errors;
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_signals;
 use super::waiting::Waiting;
 
 /// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
@@ -19,6 +20,9 @@ const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     wait(slf)?;
+    if slf.get().native.signals.any() {
+        loop_signals::take(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
