@@ -82,7 +82,7 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""
-        name = compat.format_callback(handle._callback, handle._args, self._debug)
+        name = compat.format_callback(handle, self._debug)
         context: dict[str, Any] = {
             "message": f"Exception in callback {name}",
             "exception": error,
@@ -100,7 +100,7 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
             handle._run()
             took = self.time() - started
             if took >= self.slow_callback_duration:
-                name = base_events._format_handle(handle)
+                name = base_events._format_handle(handle)  # type: ignore[attr-defined]
                 logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None

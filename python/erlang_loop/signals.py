@@ -14,9 +14,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
+from .asyncio_private import AsyncioLoop
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    from .loop import ErlangEventLoop
+
+    _Ts = TypeVarTuple("_Ts")
 
 #: True in a process of `bin/erlang-loop`.
 RUNS_COMMAND = _native.runs_command()
@@ -30,7 +38,7 @@ class _Handler(NamedTuple):
     by_erlang: bool
 
 
-class SignalHandlers(asyncio.SelectorEventLoop):
+class SignalHandlers(AsyncioLoop):
     """The signal methods of ErlangEventLoop.
 
     They work as asyncio's, and also in loops of other threads than the main one. Several loops
@@ -39,9 +47,11 @@ class SignalHandlers(asyncio.SelectorEventLoop):
 
     #: Where Python's C handler writes the number of each signal: (read end, write end).
     _signal_pipe: tuple[int, int] | None = None
-    _signal_handlers: dict[int, _Handler]  # type: ignore[assignment]
+    _signal_handlers: dict[int, _Handler]
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(
+        self, sig: int, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts]
+    ) -> None:
         """Call `callback(*args)` in the loop whenever the signal arrives.
 
         RuntimeError if the signal cannot be caught, or if the VM keeps it for itself: SIGINT in a
@@ -65,7 +75,7 @@ class SignalHandlers(asyncio.SelectorEventLoop):
         if handler is None:
             return False
         if handler.by_erlang:
-            _native.signal_watch(cast(_native.Loop, self), sig, False)
+            _native.signal_watch(self._native_loop(), sig, False)
         else:
             default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
             signal.signal(sig, default)
@@ -81,7 +91,7 @@ class SignalHandlers(asyncio.SelectorEventLoop):
 
     def _take_signal(self, sig: int) -> bool:
         """Has the signal come here; True if Erlang brings it."""
-        if _native.signal_watch(cast(_native.Loop, self), sig, True):
+        if _native.signal_watch(self._native_loop(), sig, True):
             return True
         name = signal.Signals(sig).name if sig in set(signal.Signals) else f"signal {sig}"
         if not RUNS_COMMAND:
@@ -104,6 +114,10 @@ class SignalHandlers(asyncio.SelectorEventLoop):
     def _has_python_signals(self) -> bool:
         return any(not handler.by_erlang for handler in self._signal_handlers.values())
 
+    def _native_loop(self) -> ErlangEventLoop:
+        """This loop, whose other base is the native one."""
+        return cast("ErlangEventLoop", self)
+
     # Python's C handler
 
     def _listen_to_python(self) -> int | None:
@@ -122,7 +136,7 @@ class SignalHandlers(asyncio.SelectorEventLoop):
     def _open_signal_pipe(self) -> int:
         if self._signal_pipe is None:
             self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            self._add_reader(self._signal_pipe[0], self._read_signals)
+            self._native_loop()._add_reader(self._signal_pipe[0], self._read_signals)
         return self._signal_pipe[1]
 
     def _read_signals(self) -> None:
@@ -146,7 +160,7 @@ class SignalHandlers(asyncio.SelectorEventLoop):
         if self._signal_pipe is not None:
             read_end, write_end = self._signal_pipe
             self._signal_pipe = None
-            self._remove_reader(read_end)
+            self._native_loop()._remove_reader(read_end)
             os.close(read_end)
             os.close(write_end)
 
