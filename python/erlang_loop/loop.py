@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import sys
 import threading
-from asyncio import base_events, format_helpers
+from asyncio import base_events, format_helpers, sslproto
 from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
@@ -78,7 +80,56 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
         asyncio.SelectorEventLoop.close(self)
         self._close_native()
 
+    def _make_socket_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+    ) -> _native.StreamTransport:
+        self._ensure_fd_no_transport(sock)
+        return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
+
+    def _make_ssl_transport(
+        self,
+        rawsock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        **timeouts: float | None,
+    ) -> asyncio.Transport:
+        self._ensure_fd_no_transport(rawsock)
+        tls = sslproto.SSLProtocol(
+            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+        )
+        _native.StreamTransport(self, rawsock, tls, None, extra, server)
+        return tls._app_transport
+
     # Called by the native loop.
+
+    def _transport_failed(
+        self, transport: _native.StreamTransport, error: BaseException, message: str
+    ) -> None:
+        """A transport is about to be closed by an error. The network's are expected."""
+        if isinstance(error, OSError):
+            if self._debug:
+                logger.debug("%r: %s", transport, message, exc_info=error)
+            return
+        self.call_exception_handler(
+            {
+                "message": message,
+                "exception": error,
+                "transport": transport,
+                "protocol": transport.get_protocol(),
+            }
+        )
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""

@@ -4,6 +4,7 @@
 //! comes from asyncio's own loop, the other base of that class.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
@@ -12,10 +13,13 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::fd_callbacks::{fileno, watch_error, FdTable, MODE};
+use super::fd_callbacks::{fileno, watch_error, FdTable, Watcher, MODE};
 use super::gil_cell::GilCell;
 use super::handle::Handle;
+use super::read_buffer::ReadBuffer;
+use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
+use super::transports::StreamTransport;
 use super::waiting::Waiting;
 use super::{errors, turn};
 use crate::beam::message::{self, Sender};
@@ -32,12 +36,17 @@ pub struct Loop {
     closed: GilCell<bool>,
     /// `threading.get_ident()` of the thread that runs the loop.
     thread: GilCell<Option<u64>>,
-    pub ready: GilCell<VecDeque<Py<Handle>>>,
+    pub ready: GilCell<ReadyQueue>,
     pub timers: GilCell<TimerHeap<Scheduled>>,
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
     pub last_look: GilCell<u64>,
+    /// Counts callbacks, so that a transport knows whether it wrote in this one before.
+    callbacks: GilCell<u64>,
+    /// Transports with data that waits for the end of the callback.
+    pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
+    pub read_buffer: GilCell<ReadBuffer>,
 }
 
 /// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
@@ -70,7 +79,64 @@ impl Loop {
 
     #[inline]
     fn push(&self, py: Python<'_>, handle: Py<Handle>) {
-        self.ready.with(py, |ready| ready.push_back(handle));
+        self.push_item(py, Item::Callback(handle));
+    }
+
+    #[inline]
+    pub fn push_item(&self, py: Python<'_>, item: Item) {
+        self.ready.with(py, |ready| ready.push_back(item));
+    }
+
+    /// `call_soon(callback, *arguments)` for native code.
+    pub fn enqueue(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        this.push(py, handle);
+        Ok(())
+    }
+
+    pub fn callback_number(&self, py: Python<'_>) -> u64 {
+        self.callbacks.get(py)
+    }
+
+    pub fn next_callback(&self, py: Python<'_>) {
+        self.callbacks.with(py, |number| *number += 1);
+    }
+
+    pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
+        self.unflushed.with(py, |unflushed| unflushed.push(transport));
+    }
+
+    /// Puts a watcher in place whose fd is watched in the core already.
+    pub fn set_watcher(
+        slf: &Bound<'_, Self>,
+        fd: RawFd,
+        direction: Direction,
+        watcher: Watcher,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let old = slf.get().fds.with(py, |fds| fds.put(fd, direction, watcher));
+        match old {
+            Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a watch, in the core too.
+    pub fn remove_watcher(
+        &self,
+        py: Python<'_>,
+        fd: RawFd,
+        direction: Direction,
+    ) -> Option<Watcher> {
+        self.native.core.unwatch_fd(fd, direction);
+        self.fds.with(py, |fds| fds.take(fd, direction))
     }
 
     /// A timer that is still in the heap was cancelled.
@@ -113,11 +179,8 @@ impl Loop {
         let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
         let core = &this.native.core;
         core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
-        let new = handle.clone_ref(py);
-        let old = this.fds.with(py, |fds| fds.put(fd, direction, new));
-        if let Some(old) = old {
-            Handle::cancel(old.bind(py))?;
-        }
+        let watcher = Watcher::Callback(handle.clone_ref(py));
+        Self::set_watcher(slf, fd, direction, watcher)?;
         Ok(handle)
     }
 
@@ -127,14 +190,12 @@ impl Loop {
             return Ok(false);
         }
         let fd = fileno(file)?;
-        self.native.core.unwatch_fd(fd, direction);
-        match self.fds.with(py, |fds| fds.take(fd, direction)) {
-            Some(handle) => {
-                // A timer-less handle: nothing but its own flag changes.
+        match self.remove_watcher(py, fd, direction) {
+            Some(Watcher::Callback(handle)) => {
                 Handle::cancel(handle.bind(py))?;
                 Ok(true)
             }
-            None => Ok(false),
+            other => Ok(other.is_some()),
         }
     }
 }
@@ -179,6 +240,9 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            callbacks: GilCell::new(1),
+            unflushed: GilCell::default(),
+            read_buffer: GilCell::default(),
         })
     }
 
@@ -298,7 +362,7 @@ impl Loop {
     /// `(reader, writer)` of an fd, for the `_selector` view.
     fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
         self.fds.with(py, |fds| {
-            (fds.get(py, fd, Direction::Read), fds.get(py, fd, Direction::Write))
+            (fds.handle(py, fd, Direction::Read), fds.handle(py, fd, Direction::Write))
         })
     }
 
@@ -412,15 +476,16 @@ impl Loop {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let mut result = Ok(());
-        let mut check = |handle: &Py<Handle>| {
-            if result.is_ok() {
-                result = visit.call(handle);
-            }
-        };
-        self.ready.visit(|ready| ready.iter().for_each(&mut check));
+        self.ready
+            .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
+        result?;
+        let mut result = Ok(());
         self.timers
-            .visit(|timers| timers.iter().for_each(|timer| check(&timer.0)));
-        self.fds.visit(|fds| fds.handles().for_each(&mut check));
+            .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
+        result?;
+        let mut result = Ok(());
+        self.fds
+            .visit(|fds| result = fds.watchers().try_for_each(|one| one.traverse(visit)));
         result
     }
 

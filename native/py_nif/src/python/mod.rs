@@ -18,7 +18,10 @@ mod loop_class;
 mod loop_signals;
 pub mod main_thread;
 mod module;
+mod read_buffer;
+mod ready;
 mod timer_handle;
+mod transports;
 mod turn;
 mod waiting;
 

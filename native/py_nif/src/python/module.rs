@@ -7,12 +7,14 @@ use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
 use super::timer_handle::TimerHandle;
+use super::transports::StreamTransport;
 
 #[pymodule]
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
+    module.add_class::<StreamTransport>()?;
     module.add_class::<Loop>()?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)
