@@ -43,7 +43,8 @@ ensure_started() ->
 
 %% @doc Calls `Module.Function(*Arguments)' with strings on Python's main thread, where programs
 %% run one after another, and waits for its answer: an integer, a string (as a binary) or
-%% `undefined' for None. An exception is answered as its traceback.
+%% `undefined' for None. An exception is answered as its traceback. In a node that runs a program
+%% of the command line, that program has the main thread: `{error, occupied}'.
 -spec run(binary(), binary(), [binary()]) ->
     {ok, integer() | binary() | undefined} | {error, term()}.
 run(Module, Function, Arguments) ->

@@ -51,10 +51,20 @@
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
-%% For py_interpreter.
--export([python_start/3, python_main/4, python_running/0]).
+%% For py_signals and py_signal_handler.
+-export([
+    signals_started/0,
+    signals_wanted/0,
+    signals_settled/2,
+    signal_take/1,
+    signal_give_back/1,
+    signal_arrived/1
+]).
+%% For py_interpreter and py_command.
+-export([python_start/3, python_command/3, python_main/4, python_running/0]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
+-export_type([signal_request/0, os_signal/0]).
 
 -on_load(init/0).
 
@@ -97,7 +107,14 @@
     fd_ready/1,
     timer_fired/1,
     loop_release/1,
+    signals_started/0,
+    signals_wanted/0,
+    signals_settled/2,
+    signal_take/1,
+    signal_give_back/1,
+    signal_arrived/1,
     python_start/3,
+    python_command/3,
     python_main/4,
     python_running/0
 ]).
@@ -109,6 +126,11 @@
 -opaque timer_ref() :: reference().
 %% A loop's epoll set, in messages between a loop and its keeper.
 -opaque poll_set() :: reference().
+%% A Python thread that waits for py_signals.
+-opaque signal_request() :: reference().
+%% As in os:set_signal/2; which of them there are depends on the OTP release.
+-type os_signal() :: sigabrt | sigalrm | sigchld | sighup | sigquit | sigterm | sigtstp
+    | sigusr1 | sigusr2.
 %% Chosen by the caller to tell events apart.
 -type callback_id() :: non_neg_integer().
 -type event() :: {callback_id(), read | write | timer}.
@@ -373,6 +395,32 @@ timer_fired(_LoopId) -> erlang:nif_error(not_loaded).
 -spec loop_release(poll_set()) -> ok.
 loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 
+%%% Signals of the operating system: see py_signals
+
+%% @private
+-spec signals_started() -> ok.
+signals_started() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signals_wanted() -> {Wanted :: [os_signal()], Taken :: [os_signal()]}.
+signals_wanted() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signals_settled(signal_request(), Refused :: [os_signal()]) -> ok.
+signals_settled(_Request, _Refused) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signal_take(os_signal()) -> ok.
+signal_take(_Signal) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signal_give_back(os_signal()) -> default | ignore | handle.
+signal_give_back(_Signal) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signal_arrived(atom()) -> boolean().
+signal_arrived(_Signal) -> erlang:nif_error(not_loaded).
+
 %%% For py_interpreter: answers come as `{py_main, Token, Result}'
 
 %% @private
@@ -381,8 +429,13 @@ loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 python_start(_Token, _Executable, _Paths) -> erlang:nif_error(not_loaded).
 
 %% @private
+-spec python_command(Executable :: binary(), Paths :: [binary()], Arguments :: [binary()]) ->
+    ok | {error, binary()}.
+python_command(_Executable, _Paths, _Arguments) -> erlang:nif_error(not_loaded).
+
+%% @private
 -spec python_main(integer(), Module :: binary(), Function :: binary(), [binary()]) ->
-    ok | {error, not_started}.
+    ok | {error, occupied}.
 python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_loaded).
 
 %% @private

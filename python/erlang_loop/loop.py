@@ -14,10 +14,11 @@ from typing import Any
 
 from . import _native, compat
 from .selector_view import SelectorView
+from .signals import SignalHandlers
 from .socket_methods import SocketMethods
 
 
-class ErlangEventLoop(_native.Loop, SocketMethods):
+class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
@@ -59,7 +60,11 @@ class ErlangEventLoop(_native.Loop, SocketMethods):
                 finalizer=self._asyncgen_finalizer_hook,
             )
             compat.running_loop_set(self)
-            self._run_turns()
+            listened_before = self._listen_to_python()
+            try:
+                self._run_turns()
+            finally:
+                self._stop_listening(listened_before)
         finally:
             self._stopping = False
             self._thread_id = None
@@ -71,6 +76,8 @@ class ErlangEventLoop(_native.Loop, SocketMethods):
         """Close the loop: what is scheduled is dropped, the executor is shut down."""
         if self.is_closed() and not self.is_running():
             return
+        if not self.is_running():
+            self._close_signals()
         asyncio.SelectorEventLoop.close(self)
         self._close_native()
 
@@ -174,7 +181,7 @@ class ErlangEventLoop(_native.Loop, SocketMethods):
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""
-        name = compat.format_callback(handle._callback, handle._args, self._debug)
+        name = compat.format_callback(handle, self._debug)
         context: dict[str, Any] = {
             "message": f"Exception in callback {name}",
             "exception": error,
@@ -192,7 +199,7 @@ class ErlangEventLoop(_native.Loop, SocketMethods):
             handle._run()
             took = self.time() - started
             if took >= self.slow_callback_duration:
-                name = base_events._format_handle(handle)
+                name = base_events._format_handle(handle)  # type: ignore[attr-defined]
                 logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None

@@ -38,6 +38,24 @@ rustler::atoms! {
     turns,
     wakeups,
 
+    // to py_signals, and the names of signals in Erlang
+    signals_changed,
+    default,
+    handle,
+    ignore,
+    sigabrt,
+    sigalrm,
+    sigchld,
+    sigcont,
+    sighup,
+    sigint,
+    sigquit,
+    sigterm,
+    sigtstp,
+    sigusr1,
+    sigusr2,
+    sigwinch,
+
     // from Python's main thread
     py_main,
 
@@ -46,7 +64,7 @@ rustler::atoms! {
     closed,
     eperm,
     not_alive = "noproc",
-    not_started,
+    occupied,
     running,
     stale,
 }

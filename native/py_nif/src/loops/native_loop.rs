@@ -12,6 +12,7 @@ use rustler::{Env, LocalPid};
 
 use super::erlang_side::{ErlangSide, Why};
 use super::keeper::{Keeper, Role};
+use super::signals::Signals;
 use super::{registry, PollSet};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
@@ -32,6 +33,7 @@ pub struct NativeLoop {
     pub id: u64,
     pub core: EventLoop,
     pub policy: WaitPolicy,
+    pub signals: Signals,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -86,6 +88,7 @@ impl NativeLoop {
             id: registry::new_id(),
             core: EventLoop::new()?,
             policy,
+            signals: Signals::default(),
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
@@ -380,6 +383,7 @@ impl NativeLoop {
             )
         };
         registry::remove(self.id);
+        self.signals.closed(sender);
         // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
         let _ = self.core.life.close();
         self.core.parking.wake();

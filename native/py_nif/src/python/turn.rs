@@ -8,6 +8,7 @@ use super::errors;
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_signals;
 use super::ready::Item;
 use super::sock_operation::SockOperation;
 use super::transports::{StreamTransport, Transport};
@@ -25,6 +26,9 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     // Written outside of any callback: before the loop ran, or between two turns by hand.
     flush(slf)?;
     wait(slf)?;
+    if slf.get().native.signals.any() {
+        loop_signals::take(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
