@@ -33,7 +33,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
-        asyncio.SelectorEventLoop.__init__(self, SelectorView(self))
+        super().__init__(SelectorView(self))
 
     # The native loop is woken without a pipe to itself.
 
@@ -68,7 +68,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         """Close the loop: what is scheduled is dropped, the executor is shut down."""
         if self.is_closed() and not self.is_running():
             return
-        asyncio.SelectorEventLoop.close(self)
+        super().close()
         self._close_native()
 
     # Called by the native loop.
