@@ -43,17 +43,22 @@ ensure_started() ->
 
 %% @doc Calls `Module.Function(*Arguments)' with strings on Python's main thread, where programs
 %% run one after another, and waits for its answer: an integer, a string (as a binary) or
-%% `undefined' for None. An exception is answered as its traceback.
+%% `undefined' for None. An exception is answered as its traceback. In a node that runs a program
+%% of the command line, that program has the main thread: `{error, occupied}'.
 -spec run(binary(), binary(), [binary()]) ->
     {ok, integer() | binary() | undefined} | {error, term()}.
 run(Module, Function, Arguments) ->
     case ensure_started() of
         ok ->
             Token = erlang:unique_integer(),
-            ok = py_nif:python_main(Token, Module, Function, Arguments),
-            %% The program may run for ever; the main thread answers when it ends.
-            receive
-                {py_main, Token, Result} -> Result
+            case py_nif:python_main(Token, Module, Function, Arguments) of
+                ok ->
+                    %% The program may run for ever; the main thread answers when it ends.
+                    receive
+                        {py_main, Token, Result} -> Result
+                    end;
+                {error, Reason} ->
+                    {error, Reason}
             end;
         {error, Reason} ->
             {error, Reason}

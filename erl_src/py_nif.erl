@@ -51,8 +51,8 @@
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
-%% For py_interpreter.
--export([python_start/3, python_main/4, python_running/0]).
+%% For py_interpreter and py_command.
+-export([python_start/3, python_command/3, python_main/4, python_running/0]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 
@@ -97,6 +97,7 @@
     timer_fired/1,
     loop_release/1,
     python_start/3,
+    python_command/3,
     python_main/4,
     python_running/0
 ]).
@@ -341,8 +342,13 @@ loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 python_start(_Token, _Executable, _Paths) -> erlang:nif_error(not_loaded).
 
 %% @private
+-spec python_command(Executable :: binary(), Paths :: [binary()], Arguments :: [binary()]) ->
+    ok | {error, binary()}.
+python_command(_Executable, _Paths, _Arguments) -> erlang:nif_error(not_loaded).
+
+%% @private
 -spec python_main(integer(), Module :: binary(), Function :: binary(), [binary()]) ->
-    ok | {error, not_started}.
+    ok | {error, occupied}.
 python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_loaded).
 
 %% @private

@@ -29,6 +29,21 @@ def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     asyncio._set_running_loop(loop)
 
 
+def set_default_loop(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """Makes `factory` the one asyncio.run, Runner and new_event_loop use."""
+    if sys.version_info >= (3, 16):
+        # Policies are gone.
+        asyncio.new_event_loop = asyncio.events.new_event_loop = factory
+        return
+    from .policy import EventLoopPolicy  # noqa: PLC0415
+
+    if sys.version_info >= (3, 14):
+        # The public function warns that policies will go.
+        asyncio.events._set_event_loop_policy(EventLoopPolicy())
+    else:
+        asyncio.set_event_loop_policy(EventLoopPolicy())
+
+
 def run(
     main: Coroutine[Any, Any, T],
     *,

@@ -29,7 +29,7 @@ rustler::atoms! {
     closed,
     eperm,
     not_alive = "noproc",
-    not_started,
+    occupied,
     running,
     stale,
 }

@@ -34,6 +34,27 @@ fn python_start<'a>(
     })
 }
 
+/// Starts Python with this command line (first its name) on its main thread. The process ends
+/// with the program.
+#[rustler::nif]
+fn python_command<'a>(
+    env: Env<'a>,
+    executable: Binary<'a>,
+    paths: Vec<&'a str>,
+    arguments: Vec<Binary<'a>>,
+) -> NifResult<Term<'a>> {
+    let text = |bytes: &Binary| CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg);
+    let settings = Settings {
+        executable: text(&executable)?,
+        paths: paths.into_iter().map(str::to_owned).collect(),
+    };
+    let arguments = arguments.iter().map(text).collect::<NifResult<Vec<_>>>()?;
+    Ok(match main_thread::start_command(settings, arguments) {
+        Ok(()) => atoms::ok().encode(env),
+        Err(why) => (atoms::error(), Error::Python(why)).encode(env),
+    })
+}
+
 /// Calls `module.function(*arguments)` on Python's main thread, after the calls before it;
 /// `{py_main, Token, {ok, Integer | Binary | undefined} | {error, Traceback}}` is the answer.
 #[rustler::nif]
@@ -53,7 +74,7 @@ fn python_main<'a>(
     });
     match posted {
         true => atoms::ok().encode(env),
-        false => (atoms::error(), atoms::not_started()).encode(env),
+        false => (atoms::error(), atoms::occupied()).encode(env),
     }
 }
 

@@ -21,11 +21,28 @@ pub struct Settings {
 /// Brings Python up on the calling thread and leaves the thread detached (without the GIL).
 pub fn start(settings: &Settings) -> Result<(), String> {
     make_libpython_global();
-    initialize(&settings.executable)?;
+    initialize(&settings.executable, None).map_err(|status| message(&status))?;
     // SAFETY: `initialize` left this thread attached; from here on, everything on this thread
     // attaches through PyO3.
     unsafe { ffi::PyEval_SaveThread() };
     Python::attach(|py| prepare(py, settings)).map_err(|error| error.to_string())
+}
+
+/// As [`start`], for `python arguments...`: options and signals are Python's. Leaves the thread
+/// attached. `--help`, a bad option and a broken installation end the process, as in python.
+pub fn start_command(settings: &Settings, arguments: &[CString]) {
+    make_libpython_global();
+    if let Err(status) = initialize(&settings.executable, Some(arguments)) {
+        // SAFETY: a status that `initialize` says is an error or an exit; this prints and exits.
+        unsafe { ffi::Py_ExitStatusException(status) }
+    }
+    // SAFETY: `initialize` left this thread attached.
+    let py = unsafe { Python::assume_attached() };
+    if let Err(error) = prepare(py, settings) {
+        error.print(py);
+        // SAFETY: on the main thread, as `main` would return.
+        unsafe { libc::exit(1) }
+    }
 }
 
 /// Extension modules of the standard library and of packages resolve `Py...` symbols against the
@@ -43,36 +60,53 @@ fn make_libpython_global() {
     }
 }
 
-fn initialize(executable: &CStr) -> Result<(), String> {
+/// With `command` Python takes its options from there, and the signals it usually takes.
+fn initialize(executable: &CStr, command: Option<&[CString]>) -> Result<(), ffi::PyStatus> {
     // SAFETY: the documented order: init, set, initialize, clear. `config` lives on this frame
     // and is cleared on every way out; strings are copied by Python.
     unsafe {
         let mut config = std::mem::MaybeUninit::<ffi::PyConfig>::zeroed().assume_init();
         ffi::PyConfig_InitPythonConfig(&mut config);
-        // Signals belong to the VM, and so does the command line.
-        config.install_signal_handlers = 0;
-        config.parse_argv = 0;
         let at: *mut ffi::PyConfig = &mut config;
-        let mut status = ffi::PyConfig_SetBytesString(
-            at,
-            &mut (*at).program_name,
-            executable.as_ptr(),
-        );
+        let mut status = match command {
+            None => {
+                // Signals belong to the VM, and so does the command line.
+                (*at).install_signal_handlers = 0;
+                (*at).parse_argv = 0;
+                ffi::PyStatus_Ok()
+            }
+            // Before any other string: it reads the options that say how to decode strings.
+            Some(words) => {
+                let mut words: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+                let count = words.len() as ffi::Py_ssize_t;
+                ffi::PyConfig_SetBytesArgv(at, count, words.as_mut_ptr())
+            }
+        };
         if ffi::PyStatus_Exception(status) == 0 {
-            status =
-                ffi::PyConfig_SetBytesString(at, &mut (*at).executable, executable.as_ptr());
+            let name = &mut (*at).program_name;
+            status = ffi::PyConfig_SetBytesString(at, name, executable.as_ptr());
+        }
+        if ffi::PyStatus_Exception(status) == 0 {
+            let name = &mut (*at).executable;
+            status = ffi::PyConfig_SetBytesString(at, name, executable.as_ptr());
         }
         if ffi::PyStatus_Exception(status) == 0 {
             status = ffi::Py_InitializeFromConfig(at);
         }
-        let failed = (ffi::PyStatus_Exception(status) != 0).then(|| {
-            match status.err_msg.is_null() {
-                true => "Python did not start".to_owned(),
-                false => CStr::from_ptr(status.err_msg).to_string_lossy().into_owned(),
-            }
-        });
+        let failed = ffi::PyStatus_Exception(status) != 0;
         ffi::PyConfig_Clear(at);
-        failed.map_or(Ok(()), Err)
+        match failed {
+            true => Err(status),
+            false => Ok(()),
+        }
+    }
+}
+
+fn message(status: &ffi::PyStatus) -> String {
+    match status.err_msg.is_null() {
+        true => "Python did not start".to_owned(),
+        // SAFETY: Python's messages are literals.
+        false => unsafe { CStr::from_ptr(status.err_msg).to_string_lossy().into_owned() },
     }
 }
 

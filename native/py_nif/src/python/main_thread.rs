@@ -3,6 +3,7 @@
 //! Programs expect this thread: `signal.signal` works only here, `asyncio.run` handles Ctrl-C
 //! only here.
 
+use std::ffi::CString;
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::Mutex;
 use std::thread;
@@ -10,6 +11,7 @@ use std::thread;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::command;
 use super::interpreter::{self, Settings};
 
 type Job = Box<dyn FnOnce(Python<'_>) + Send>;
@@ -18,6 +20,8 @@ enum State {
     Down,
     /// Up, or coming up: jobs queue until Python is there.
     Up(Channel<Job>),
+    /// One program has the thread to the end of the process: see `command`.
+    Occupied,
     /// It could not be started, and cannot be tried again in this process.
     Failed(String),
 }
@@ -43,25 +47,49 @@ pub fn start(
             let _ = jobs.send(Box::new(move |_| then(Ok(()))));
             Ok(())
         }
+        State::Occupied => {
+            then(Ok(()));
+            Ok(())
+        }
         State::Down => {
             let (jobs, queue) = channel::<Job>();
-            thread::Builder::new()
-                .name("python-main".to_owned())
-                // As the process's own main thread usually has: deep recursion is Python's way.
-                .stack_size(8 << 20)
-                .spawn(move || main(&settings, queue, then))
-                .map_err(|error| format!("no thread for Python: {error}"))?;
+            spawn(move || main(&settings, queue, then))?;
             *state = State::Up(jobs);
             Ok(())
         }
     }
 }
 
-pub fn is_up() -> bool {
-    matches!(&*state(), State::Up(_))
+/// Starts Python with `python arguments...` as the one program of the main thread: the process
+/// ends with it.
+pub fn start_command(settings: Settings, arguments: Vec<CString>) -> Result<(), String> {
+    let mut state = state();
+    match &*state {
+        State::Down => {
+            spawn(move || command::run(&settings, &arguments))?;
+            *state = State::Occupied;
+            Ok(())
+        }
+        _ => Err("Python runs already".to_owned()),
+    }
 }
 
-/// Runs `job` on the main thread after those before it. `false`: Python was never started.
+fn spawn(body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    thread::Builder::new()
+        .name("python-main".to_owned())
+        // As the process's own main thread usually has: deep recursion is Python's way.
+        .stack_size(8 << 20)
+        .spawn(body)
+        .map(drop)
+        .map_err(|error| format!("no thread for Python: {error}"))
+}
+
+pub fn is_up() -> bool {
+    matches!(&*state(), State::Up(_) | State::Occupied)
+}
+
+/// Runs `job` on the main thread after those before it. `false`: Python was never started, or
+/// its main thread is occupied.
 pub fn post(job: impl FnOnce(Python<'_>) + Send + 'static) -> bool {
     match &*state() {
         State::Up(jobs) => jobs.send(Box::new(job)).is_ok(),

@@ -1,10 +1,12 @@
 //! CPython inside the VM.
 //!
-//! `interpreter` starts it, once; `main_thread` is Python's main thread, where programs run;
+//! `interpreter` starts it, once; `main_thread` is Python's main thread, where programs run, or
+//! one `command` line;
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run.
 
+mod command;
 mod context;
 mod errors;
 mod fd_callbacks;

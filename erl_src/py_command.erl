@@ -1,0 +1,96 @@
+%% @doc What `bin/erlang-loop' starts: python's command line in this node.
+%%
+%% Everything that can be told from the outside is python's own doing: once the application is up
+%% and the environment chosen, `Py_RunMain' gets the arguments as they were typed, and the process
+%% ends the way it ends python.
+-module(py_command).
+
+-export([main/0]).
+
+%% @doc Runs the arguments after `-extra'. Returns at once; the program ends the node.
+-spec main() -> ok.
+main() ->
+    %% The first argument is how the program was called, as in every command line.
+    Arguments = arguments(),
+    give_up_signals(),
+    case application:ensure_all_started(erlang_loop) of
+        {ok, _} -> run(Arguments);
+        {error, Reason} -> fail(io_lib:format("erlang_loop does not start: ~p", [Reason]))
+    end.
+
+run(Arguments) ->
+    case py_nif:python_command(executable(), py_python_choice:paths(), Arguments) of
+        ok -> ok;
+        {error, Reason} -> fail(Reason)
+    end.
+
+%% init:get_plain_arguments/0 has them as text; python wants the bytes, whatever they are.
+arguments() ->
+    {ok, Line} = file:read_file("/proc/self/cmdline"),
+    [_Program | Words] = binary:split(Line, <<0>>, [global]),
+    [<<"-extra">> | Arguments] = lists:dropwhile(fun(Word) -> Word =/= <<"-extra">> end, Words),
+    %% Each word ends with a zero, the last one too.
+    lists:droplast(Arguments).
+
+%% A python is killed by these; the VM would stop in an orderly way, write a crash dump, and
+%% ignore the end of children. SIGINT is not among the VM's: +Bd leaves it alone.
+give_up_signals() ->
+    Signals = [sigterm, sigusr1, sigquit, sigchld],
+    lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, default) end, Signals).
+
+%% The first of these with a Python of the version the library was built with: the active virtual
+%% environment, the project's own, the interpreter itself.
+executable() ->
+    #{python := Built, python_version := Version} = py_python_choice:build_info(),
+    Active = os:getenv("VIRTUAL_ENV", ""),
+    Own = filename:join(os:getenv("ERLANG_LOOP_ROOT", "."), ".venv"),
+    case Active =/= "" andalso venv_version(Active) of
+        false ->
+            own_or_built(Own, Built, Version);
+        Found ->
+            case minor(Found) =:= minor(Version) of
+                true -> python(Active);
+                false -> warned(Active, Found, Version, own_or_built(Own, Built, Version))
+            end
+    end.
+
+own_or_built(Own, Built, Version) ->
+    case minor(venv_version(Own)) =:= minor(Version) of
+        true -> python(Own);
+        false -> unicode:characters_to_binary(Built)
+    end.
+
+warned(Active, Found, Version, Executable) ->
+    io:put_chars(
+        standard_error,
+        unicode:characters_to_binary([
+            "erlang-loop: VIRTUAL_ENV ", Active, " has Python ", Found,
+            " but erlang_loop was built with ", Version, ": using ", Executable, "\n"
+        ])
+    ),
+    Executable.
+
+python(Venv) ->
+    unicode:characters_to_binary(filename:join([Venv, "bin", "python"])).
+
+%% As venv, virtualenv and uv write it down; starting the interpreter to ask would take longer
+%% than all the rest. "none" for a folder that is no virtual environment.
+venv_version(Venv) ->
+    case file:read_file(filename:join(Venv, "pyvenv.cfg")) of
+        {ok, Text} ->
+            Pattern = "^version(?:_info)?\\s*=\\s*([0-9.]+)",
+            case re:run(Text, Pattern, [multiline, {capture, all_but_first, list}]) of
+                {match, [Version]} -> Version;
+                nomatch -> "none"
+            end;
+        {error, _} ->
+            "none"
+    end.
+
+minor(Version) ->
+    lists:sublist(string:split(Version, ".", all), 2).
+
+-spec fail(iodata()) -> no_return().
+fail(Text) ->
+    io:put_chars(standard_error, ["erlang-loop: ", Text, "\n"]),
+    halt(1).

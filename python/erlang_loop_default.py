@@ -1,0 +1,59 @@
+"""Makes ErlangEventLoop asyncio's default loop. `bin/erlang-loop` calls `install` at the start.
+
+Not part of the package `erlang_loop`, because importing that imports asyncio: a program that does
+without asyncio should not pay for it. So this waits for asyncio's import and acts then.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+
+def install() -> None:
+    """Has every later `import asyncio` find our loop as its default."""
+    if "asyncio" in sys.modules:
+        _make_default()
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+def _make_default() -> None:
+    from erlang_loop import compat, new_event_loop  # noqa: PLC0415
+
+    compat.set_default_loop(new_event_loop)
+
+
+class _Finder(MetaPathFinder):
+    """Finds asyncio, once, and leaves."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "asyncio":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec, spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads asyncio as ever, then chooses the loop."""
+
+    def __init__(self, spec: ModuleSpec, loader: Loader) -> None:
+        self._spec = spec
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Nothing of this file stays behind: tools look at the loader for the source.
+        self._spec.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _make_default()
