@@ -6,12 +6,13 @@ import asyncio
 import sys
 import threading
 from asyncio import base_events, format_helpers
-from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
 from . import _native, compat
+from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
+from .subprocesses import Children
 
 
 class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
@@ -33,6 +34,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
+        self._children = Children()
         super().__init__(SelectorView(self))
 
     # The native loop is woken without a pipe to itself.
@@ -42,6 +44,25 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
 
     def _close_self_pipe(self) -> None:
         pass
+
+    @property
+    def _ready(self) -> ReadyView:
+        return ReadyView(self)
+
+    @_ready.setter
+    def _ready(self, queue: object) -> None:
+        pass  # asyncio's loop begins with an empty one, and so do we.
+
+    @property
+    def _scheduled(self) -> ScheduledView:
+        return ScheduledView(self)
+
+    @_scheduled.setter
+    def _scheduled(self, timers: object) -> None:
+        pass  # As `_ready`.
+
+    async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._children.start(self, *args, **kwargs)
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
@@ -69,6 +90,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         if self.is_closed() and not self.is_running():
             return
         super().close()
+        self._children.close()
         self._close_native()
 
     # Called by the native loop.
@@ -94,7 +116,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
             took = self.time() - started
             if took >= self.slow_callback_duration:
                 name = base_events._format_handle(handle)
-                logger.warning("Executing %s took %.3f seconds", name, took)
+                base_events.logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
 

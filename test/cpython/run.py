@@ -44,13 +44,15 @@ def main(arguments: list[str]) -> int:
             print(f"{name:<26} left out: {reason}", flush=True)
             continue
         try:
-            tests = list(selection.tests(name, options.patterns))
-        except unittest.SkipTest as reason:
-            print(f"{name:<26} skipped: {reason}", flush=True)
+            module = selection.load(name)
+        except unittest.SkipTest as why:
+            print(f"{name:<26} skipped: {why}", flush=True)
             continue
+        if not options.stock:
+            substitution.prepare(module)
         result = ModuleResult(name, limit)
         chosen = unittest.TestSuite()
-        for test in tests:
+        for test in selection.tests(module, options.patterns):
             if bool(exclusions.reason(selection.short_name(test))) == options.excluded:
                 chosen.addTest(test)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import importlib
 import pkgutil
+import types
 import unittest
 from collections.abc import Iterator
 
@@ -20,12 +21,16 @@ def modules(names: list[str]) -> list[str]:
     return sorted(name for name in found if name.startswith("test_"))
 
 
-def tests(module: str, patterns: list[str]) -> Iterator[unittest.TestCase]:
+def load(name: str) -> types.ModuleType:
+    return importlib.import_module(f"{PACKAGE}.{name}")
+
+
+def tests(module: types.ModuleType, patterns: list[str]) -> Iterator[unittest.TestCase]:
     """The cases of a module, one by one; those that match a pattern, if there are any."""
     loader = unittest.TestLoader()
     if patterns:
         loader.testNamePatterns = [p if "*" in p else f"*{p}*" for p in patterns]
-    yield from _flat(loader.loadTestsFromModule(importlib.import_module(f"{PACKAGE}.{module}")))
+    yield from _flat(loader.loadTestsFromModule(module))
 
 
 def short_name(test: unittest.TestCase) -> str:

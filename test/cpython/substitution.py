@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import types
 import weakref
 from typing import Any
 
@@ -29,9 +30,26 @@ def install() -> None:
     policy = getattr(asyncio.unix_events, "_UnixDefaultEventLoopPolicy", None)
     policy = policy or asyncio.unix_events._DefaultEventLoopPolicy
     policy._loop_factory = tested
+    # Some tests take the base class for a loop, with a mock of a selector; ours needs none.
+    asyncio.BaseEventLoop = tested
     if hasattr(asyncio, "EventLoop"):
         asyncio.EventLoop = tested
         asyncio.unix_events.EventLoop = tested
+
+
+def prepare(module: types.ModuleType) -> None:
+    """What `install` cannot do before the module is there."""
+    if module.__name__.endswith(".test_base_events"):
+        # The module `asyncio.base_events` itself has to keep its class.
+        module.base_events = _BaseEvents("asyncio.base_events")
+
+
+class _BaseEvents(types.ModuleType):
+    """`asyncio.base_events` with our loop as `BaseEventLoop`."""
+
+    def __getattr__(self, name: str) -> Any:
+        chosen = asyncio if name == "BaseEventLoop" else asyncio.base_events
+        return getattr(chosen, name)
 
 
 def _tested_loop() -> type[asyncio.AbstractEventLoop]:
