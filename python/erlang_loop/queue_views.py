@@ -24,7 +24,7 @@ class ReadyView(Sequence[Any]):
         if type(handle) in (_native.Handle, _native.TimerHandle):
             self._loop._ready_append(handle)
         else:
-            self._loop.call_soon(handle._run, context=handle._context)
+            self._loop.call_soon(handle._run)  # It enters its context itself.
 
     def clear(self) -> None:
         self._loop._ready_clear()
@@ -46,7 +46,7 @@ class ScheduledView(Sequence[Any]):
         self._loop = loop
 
     def append(self, handle: Any) -> None:
-        self._loop.call_at(handle._when, handle._run, context=handle._context)
+        self._loop.call_at(handle._when, handle._run)
 
     def clear(self) -> None:
         self._loop._timers_clear()
