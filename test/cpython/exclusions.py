@@ -45,6 +45,9 @@ class Exclusions:
         rows = ([text.strip() for text in row.groups()] for row in found if row)
         return cls([Exclusion(*row) for row in rows])
 
+    def whole_modules(self) -> Exclusions:
+        return Exclusions([row for row in self._rows if "." not in row.pattern])
+
     def reason(self, name: str) -> str:
         """Why this test or module is excluded; empty if it is not."""
         for row in self._rows:

@@ -7,6 +7,8 @@ import time
 import unittest
 from typing import Any
 
+from test import support
+
 import selection
 import substitution
 from time_limit import TimeLimit
@@ -35,6 +37,10 @@ class ModuleResult(unittest.TestResult):
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         self._limit.end()
+        if support.environment_altered:
+            # A warning above says what: a thread, a child process.
+            support.environment_altered = False
+            self._failed(test, "it left something behind")
         super().stopTest(test)
 
     def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
