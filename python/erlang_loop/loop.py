@@ -66,24 +66,31 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
+        self._run_forever_setup()
+        try:
+            self._run_turns()
+        finally:
+            self._run_forever_cleanup()
+
+    def _run_forever_setup(self) -> None:
+        """As asyncio's from Python 3.13 on, where loops inside other loops (GUIs) call it."""
         self._check_closed()
         self._check_running()
         self._set_coroutine_origin_tracking(self._debug)
-        old_hooks = sys.get_asyncgen_hooks()
-        try:
-            self._thread_id = threading.get_ident()
-            sys.set_asyncgen_hooks(
-                firstiter=self._asyncgen_firstiter_hook,
-                finalizer=self._asyncgen_finalizer_hook,
-            )
-            compat.running_loop_set(self)
-            self._run_turns()
-        finally:
-            self._stopping = False
-            self._thread_id = None
-            compat.running_loop_set(None)
-            self._set_coroutine_origin_tracking(False)
-            sys.set_asyncgen_hooks(*old_hooks)
+        self._old_agen_hooks = sys.get_asyncgen_hooks()
+        self._thread_id = threading.get_ident()
+        sys.set_asyncgen_hooks(
+            firstiter=self._asyncgen_firstiter_hook,
+            finalizer=self._asyncgen_finalizer_hook,
+        )
+        compat.running_loop_set(self)
+
+    def _run_forever_cleanup(self) -> None:
+        self._stopping = False
+        self._thread_id = None
+        compat.running_loop_set(None)
+        self._set_coroutine_origin_tracking(False)
+        sys.set_asyncgen_hooks(*self._old_agen_hooks)
 
     def close(self) -> None:
         """Close the loop: what is scheduled is dropped, the executor is shut down."""

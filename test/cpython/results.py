@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 import unittest
@@ -41,6 +42,10 @@ class ModuleResult(unittest.TestResult):
             # A warning above says what: a thread, a child process.
             support.environment_altered = False
             self._failed(test, "it left something behind")
+        if asyncio._get_running_loop() is not None:
+            # Or every test after it would fail.
+            asyncio._set_running_loop(None)
+            self._failed(test, "it left a running loop behind")
         super().stopTest(test)
 
     def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
