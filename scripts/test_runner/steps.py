@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,15 @@ def pytest_left_out() -> str:
             return f"there is no {path}"
     PYTEST_REPORT.unlink(missing_ok=True)
     return ""
+
+
+def cpython_left_out() -> str:
+    if not Path("bin/erlang-loop").exists():
+        return "there is no bin/erlang-loop"
+    # Debian has it in a package of its own, libpython3-testsuite.
+    python = os.environ.get("PYTHON", "python3")
+    found = subprocess.run((python, "-c", "import test.test_asyncio"), capture_output=True)
+    return f"{python} comes without test.test_asyncio" if found.returncode else ""
 
 
 def shellcheck_left_out() -> str:
@@ -99,5 +110,11 @@ STEPS = (
         ("bin/erlang-loop", "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
         lambda _output: counts.junit(PYTEST_REPORT),
         left_out=pytest_left_out,
+    ),
+    Step(
+        "cpython",
+        ("bin/erlang-loop", "test/cpython/run.py"),
+        counts.cpython,
+        left_out=cpython_left_out,
     ),
 )

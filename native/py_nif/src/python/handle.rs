@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
 use super::context;
 use super::gil_cell::GilCell;
@@ -153,6 +154,13 @@ impl Handle {
         let asyncio_handle = slf.py().import("asyncio.events")?.getattr("Handle")?;
         let info = asyncio_handle.call_method1("_repr_info", (slf,))?;
         Ok(info.cast_into::<PyList>()?)
+    }
+
+    /// Programs ask `isinstance(handle, asyncio.Handle)`, and messages name the class.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyType>> {
+        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        CLASS.import(slf.py(), "asyncio.events", "Handle").cloned()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

@@ -393,6 +393,36 @@ impl Loop {
         self.fds.with(py, |fds| fds.fds())
     }
 
+    // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
+
+    fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        let cloned = |handle: &Py<Handle>| handle.clone_ref(py);
+        self.ready.with(py, |ready| ready.iter().map(cloned).collect())
+    }
+
+    fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
+        self.push(py, handle);
+    }
+
+    fn _ready_clear(&self, py: Python<'_>) {
+        drop(self.ready.replace(py, VecDeque::new()));
+    }
+
+    /// In no order.
+    fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
+        self.timers.with(py, |timers| timers.iter().map(cloned).collect())
+    }
+
+    fn _timers_clear(&self, py: Python<'_>) {
+        drop(self.timers.replace(py, TimerHeap::new()));
+    }
+
+    /// Wakes the loop from any thread, as asyncio's own loops do by writing to a pipe.
+    fn _write_to_self(&self) {
+        self.native.core.wake();
+    }
+
     // ---- running ----
 
     /// One turn: wait if there is nothing to run, then run what is ready.
