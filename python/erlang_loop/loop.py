@@ -143,6 +143,3 @@ class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMeth
             f"<{self.__class__.__name__} running={self.is_running()} "
             f"closed={self.is_closed()} debug={self.get_debug()}>"
         )
-
-
-_Callback = Callable[..., object]

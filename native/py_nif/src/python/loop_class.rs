@@ -396,8 +396,12 @@ impl Loop {
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
 
     fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
-        let cloned = |handle: &Py<Handle>| handle.clone_ref(py);
-        self.ready.with(py, |ready| ready.iter().map(cloned).collect())
+        // Native transports wait in the same queue; what they do has no handle.
+        let cloned = |item: &Item| match item {
+            Item::Callback(handle) => Some(handle.clone_ref(py)),
+            _ => None,
+        };
+        self.ready.with(py, |ready| ready.iter().filter_map(cloned).collect())
     }
 
     fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
