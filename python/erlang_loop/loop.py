@@ -103,11 +103,17 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
         server_hostname: str | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
-        **timeouts: float | None,
+        **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
         tls = sslproto.SSLProtocol(
-            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+            self,
+            protocol,
+            sslcontext,
+            waiter,  # type: ignore[arg-type]
+            server_side,
+            server_hostname,
+            **timeouts,
         )
         _native.StreamTransport(self, rawsock, tls, None, extra, server)
         return tls._app_transport
