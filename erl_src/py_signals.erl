@@ -54,6 +54,7 @@ handle_info(Message, State) ->
 %% Loops outlive the application; their signals do not.
 -spec terminate(term(), stateless) -> ok.
 terminate(_Reason, _State) ->
+    ok = py_nif:signals_stopped(),
     {_, Taken} = py_nif:signals_wanted(),
     give_back(Taken),
     py_signal_handler:leave().

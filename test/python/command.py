@@ -68,19 +68,12 @@ class Program:
         assert self.process.stdout.readline().rstrip("\n") == line, self.end(signal.SIGKILL)
 
     def wait_asleep(self) -> None:
-        """Until Python's main thread sleeps in the kernel: what a signal then has to end."""
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        while True:
-            for task in tasks.iterdir():
-                name, _, rest = (task / "stat").read_text().rpartition(")")
-                is_main = "(python-main" in name or int(task.name) == self.process.pid
-                if is_main and rest.split()[0] == "S" and self._is_main(name, tasks):
-                    return
+        """Until Python's main thread sleeps: a signal has something to end then.
 
-    @staticmethod
-    def _is_main(name: str, tasks: Path) -> bool:
-        # Plain python has one thread for all; in a node the main thread has its own name.
-        return "(python-main" in name or len(list(tasks.iterdir())) == 1
+        Without this a signal may come just before the sleep, after Python's last look for
+        signals: every python sleeps to the end then.
+        """
+        wait_asleep(self.process.pid)
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -88,8 +81,22 @@ class Program:
     def end(self, number: int | None = None) -> Ended:
         if number is not None:
             self.signal(number)
+        # Before communicate() closes stdin: its end must not be what ends the program.
+        self.process.wait(PATIENCE)
         out, err = self.process.communicate(timeout=PATIENCE)
         return Ended(self.process.returncode, out, err)
+
+
+def wait_asleep(process: int) -> None:
+    tasks = Path(f"/proc/{process}/task")
+    while True:
+        states = {task.name: (task / "stat").read_text() for task in tasks.iterdir()}
+        # In a python it is the first thread; in a node it has a name, which those it starts
+        # inherit: the oldest.
+        named = [int(task) for task, state in states.items() if "(python-main)" in state]
+        main = states[str(min(named, default=process))]
+        if main.rpartition(")")[2].split()[0] == "S":
+            return
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ the letter: tracebacks included, so no frame of ours may show.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from command import ERLANG_LOOP, PYTHON, ROOT, environment, run, running, same_as_python
+from command import (
+    ERLANG_LOOP,
+    PATIENCE,
+    PYTHON,
+    ROOT,
+    environment,
+    run,
+    running,
+    same_as_python,
+    wait_asleep,
+)
 
 # What it is given
 
@@ -402,8 +413,7 @@ def test_ctrl_c_ends_a_wait(wait: str) -> None:
     for command in (ERLANG_LOOP, PYTHON):
         with running(command, "-c", SAY + WAITS[wait]) as program:
             program.wait_line("ready")
-            if command == ERLANG_LOOP:
-                program.wait_asleep()
+            program.wait_asleep()
             ends.append(program.end(signal.SIGINT))
     ours, theirs = ends
     assert (ours.code, ours.out) == (-signal.SIGINT, "")
@@ -548,8 +558,9 @@ def test_repl_on_a_terminal() -> None:
     """Prompts, results, Ctrl-C at the prompt and in a sleep, Ctrl-D."""
     ours, theirs = os.openpty()
     variables = environment(TERM="dumb", PYTHON_BASIC_REPL="1", PYTHONSTARTUP="")
+    # Becomes the program, so that the process is the same.
     child = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", ERLANG_LOOP, "-q"],
+        ["setsid", "--ctty", ERLANG_LOOP, "-q"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -561,6 +572,7 @@ def test_repl_on_a_terminal() -> None:
     def wait_for(text: bytes) -> None:
         nonlocal seen
         while text not in seen:
+            assert select.select([ours], [], [], PATIENCE)[0], (text, seen)
             seen += os.read(ours, 4096)
         seen = seen[seen.index(text) + len(text) :]
 
@@ -568,10 +580,12 @@ def test_repl_on_a_terminal() -> None:
         wait_for(b">>> ")
         os.write(ours, b"6 * 7\n")
         wait_for(b"42\r\n>>> ")
+        wait_asleep(child.pid)
         os.write(ours, b"\x03")
         wait_for(b"KeyboardInterrupt\r\n>>> ")
         os.write(ours, b"import time; print('re' + 'ady'); time.sleep(1000)\n")
         wait_for(b"ready\r\n")
+        wait_asleep(child.pid)
         os.write(ours, b"\x03")
         wait_for(b"KeyboardInterrupt\r\n>>> ")
         os.write(ours, b"import asyncio; asyncio.run(asyncio.sleep(0, 'sl' + 'ept'))\n")

@@ -27,7 +27,7 @@ BY_ERLANG = [
     signal.SIGTSTP,
 ]
 #: OTP has no name for these, or not in every release; Python's own handler brings them.
-BY_PYTHON = [signal.SIGINT, signal.SIGWINCH, signal.SIGURG, signal.SIGRTMIN + 5]
+BY_PYTHON = [signal.SIGINT, signal.SIGPROF, signal.SIGURG, signal.SIGRTMIN + 5]
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ loop.close()
 
 
 def test_signals_survive_a_restart_of_py_signals(tmp_path: Path) -> None:
-    """The process is killed again and again: what loops want is not kept there."""
+    """The process is killed 25 times: what loops want is not kept there."""
     program = f"""{PREAMBLE}
 async def main():
     loop = asyncio.get_running_loop()
@@ -364,21 +364,26 @@ async def main():
         loop.add_signal_handler(signal.SIGUSR2, heard.set_result, None)
         os.kill(os.getpid(), signal.SIGUSR2)
         await heard
+        loop.remove_signal_handler(signal.SIGUSR2)
+        await asyncio.sleep(0.001)
 print(erlang_loop.run(main()))
 """
     erlang = """
-        Kill = fun Kill() ->
+        Kill = fun Kill(0) ->
+            ok;
+        Kill(Left) ->
             case whereis(py_signals) of
                 undefined -> ok;
                 Pid -> exit(Pid, kill)
             end,
-            timer:sleep(400),
-            Kill()
+            timer:sleep(20),
+            Kill(Left - 1)
         end,
-        spawn(Kill),
+        spawn(fun() -> Kill(25) end),
     """
     ended = node(tmp_path, program, erlang)
-    assert (ended.returncode, ended.stdout) == (0, "None\n"), ended.stderr
+    # What Erlang logs of the killed process comes first.
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "None"), ended.stderr
 
 
 def test_stopped_application_has_no_signals(tmp_path: Path) -> None:
@@ -392,13 +397,11 @@ except RuntimeError as error:
     script = tmp_path / "program.py"
     erlang = f"""
         ok = py_interpreter:ensure_started(),
-        Router = self(),
         ok = application:stop(erlang_loop),
         ok = py_nif:python_main(1, <<"runpy">>, <<"run_path">>, [<<"{script}">>]),
         receive {{py_main, 1, Result}} -> io:format("~p~n", [element(1, Result)]), halt(0) end,
-        Router,
     """
     ended = node(tmp_path, program, erlang)
-    assert ended.stdout == (
+    assert ended.stdout.endswith(
         "signals reach a loop while the erlang_loop application runs, and it does not\nok\n"
     ), ended.stderr
