@@ -26,6 +26,9 @@ init([]) ->
     %% So that terminate/2 runs when the application stops.
     _ = process_flag(trap_exit, true),
     ok = py_nif:signals_started(),
+    %% A predecessor may have died between noting a signal and having it handled.
+    {_, Taken} = py_nif:signals_wanted(),
+    lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, handle) end, Taken),
     _ = settle(),
     {ok, stateless}.
 
