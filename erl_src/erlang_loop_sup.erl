@@ -4,6 +4,7 @@
 %% erlang_loop_sup (one_for_one)
 %%   py_event_router       serves all shared loops
 %%   py_event_worker_sup   one py_event_worker for each isolated loop
+%%   py_signals            has the VM handle the signals that loops want
 %%   py_interpreter        starts Python when it is needed
 %% '''
 %%
@@ -38,5 +39,6 @@ init([]) ->
                 start => {py_event_worker_sup, start_link, []},
                 type => supervisor
             },
+            #{id => py_signals, start => {py_signals, start_link, []}},
             #{id => py_interpreter, start => {py_interpreter, start_link, []}}
         ]}}.

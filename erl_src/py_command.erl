@@ -13,6 +13,8 @@ main() ->
     %% The first argument is how the program was called, as in every command line.
     Arguments = arguments(),
     give_up_signals(),
+    %% For py_signals: whose process this is.
+    ok = application:set_env(erlang_loop, runs_command, true),
     case application:ensure_all_started(erlang_loop) of
         {ok, _} -> run(Arguments);
         {error, Reason} -> fail(io_lib:format("erlang_loop does not start: ~p", [Reason]))

@@ -7,10 +7,13 @@ without asyncio should not pay for it. So this waits for asyncio's import and ac
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+
+TYPE_CHECKING = False  # without importing typing, which takes longer than all of this
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.abc import Loader
+    from types import ModuleType
 
 
 def install() -> None:
@@ -27,7 +30,7 @@ def _make_default() -> None:
     compat.set_default_loop(new_event_loop)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds asyncio, once, and leaves."""
 
     def find_spec(
@@ -38,11 +41,11 @@ class _Finder(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec, spec.loader)
+            spec.loader = _Loader(spec, spec.loader)  # type: ignore[assignment]
         return spec
 
 
-class _Loader(Loader):
+class _Loader:
     """Loads asyncio as ever, then chooses the loop."""
 
     def __init__(self, spec: ModuleSpec, loader: Loader) -> None:

@@ -1,9 +1,7 @@
 """asyncio on the Erlang VM: a complete event loop, run by native code inside a node.
 
-    import asyncio, erlang_loop
-
-    asyncio.run(main(), loop_factory=erlang_loop.new_event_loop)   # Python 3.12 and newer
-    erlang_loop.run(main())                                        # any Python
+asyncio.run(main(), loop_factory=erlang_loop.new_event_loop)  # Python 3.12 and newer
+erlang_loop.run(main())  # any Python
 """
 
 try:
@@ -25,3 +23,5 @@ __all__ = [
     "new_event_loop",
     "run",
 ]
+
+__version__ = "0.1.0"

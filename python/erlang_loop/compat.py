@@ -8,6 +8,8 @@ from asyncio import format_helpers
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from . import _native
+
 T = TypeVar("T")
 
 #: asyncio.run and Runner take a loop_factory.
@@ -17,11 +19,12 @@ HAS_LOOP_FACTORY = sys.version_info >= (3, 12)
 HAS_RUNNER = sys.version_info >= (3, 11)
 
 
-def format_callback(callback: Callable[..., object], args: tuple[Any, ...], debug: bool) -> str:
-    """How asyncio names a callback in messages."""
+def format_callback(handle: _native.Handle, debug: bool) -> str:
+    """How asyncio names the callback of a handle in messages."""
+    source: Callable[..., str] = format_helpers._format_callback_source
     if sys.version_info >= (3, 13):
-        return str(format_helpers._format_callback_source(callback, args, debug=debug))
-    return str(format_helpers._format_callback_source(callback, args))
+        return source(handle._callback, handle._args, debug=debug)
+    return source(handle._callback, handle._args)
 
 
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -76,7 +79,7 @@ def _run(
         return loop.run_until_complete(main)
     finally:
         try:
-            asyncio.runners._cancel_all_tasks(loop)
+            asyncio.runners._cancel_all_tasks(loop)  # type: ignore[attr-defined]
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
         finally:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from asyncio import base_events, format_helpers
-from collections.abc import Callable
 from typing import Any
 
 from . import _native, compat
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
+from .signals import SignalHandlers
+from .socket_methods import SocketMethods
 from .subprocesses import Children
+from .transports import TransportMethods
 
 
-class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
+class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMethods):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
@@ -68,7 +69,11 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         """Run until stop() is called."""
         self._run_forever_setup()
         try:
-            self._run_turns()
+            listened_before = self._listen_to_python()
+            try:
+                self._run_turns()
+            finally:
+                self._stop_listening(listened_before)
         finally:
             self._run_forever_cleanup()
 
@@ -96,6 +101,8 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
         """Close the loop: what is scheduled is dropped, the executor is shut down."""
         if self.is_closed() and not self.is_running():
             return
+        if not self.is_running():
+            self._close_signals()
         super().close()
         self._children.close()
         self._close_native()
@@ -104,7 +111,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""
-        name = compat.format_callback(handle._callback, handle._args, self._debug)
+        name = compat.format_callback(handle, self._debug)
         context: dict[str, Any] = {
             "message": f"Exception in callback {name}",
             "exception": error,
@@ -122,7 +129,7 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
             handle._run()
             took = self.time() - started
             if took >= self.slow_callback_duration:
-                name = base_events._format_handle(handle)
+                name = base_events._format_handle(handle)  # type: ignore[attr-defined]
                 base_events.logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
@@ -138,6 +145,3 @@ class ErlangEventLoop(_native.Loop, asyncio.SelectorEventLoop):
             f"<{self.__class__.__name__} running={self.is_running()} "
             f"closed={self.is_closed()} debug={self.get_debug()}>"
         )
-
-
-_Callback = Callable[..., object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -57,15 +58,18 @@ def shellcheck_left_out() -> str:
     return "" if shutil.which("shellcheck") else "shellcheck is not installed"
 
 
-SHELL_SCRIPTS = (
-    ".ci/run",
-    "native/build",
-    "native/python_env",
-    *(str(path) for path in sorted(Path("scripts").iterdir()) if path.is_file()),
-)
+def shell_scripts() -> list[str]:
+    """The files that name a shell in their first line, and the one that others source."""
+    found = ["native/python_env"]
+    for folder in (".ci", "bench", "bin", "native", "scripts"):
+        for path in sorted(Path(folder).glob("*")):
+            if path.is_file() and re.match(rb"#!.*\b(ba)?sh\b", path.read_bytes()):
+                found.append(str(path))
+    return found
+
 
 STEPS = (
-    Step("shellcheck", ("shellcheck", "-x", *SHELL_SCRIPTS), left_out=shellcheck_left_out),
+    Step("shellcheck", ("shellcheck", "-x", *shell_scripts()), left_out=shellcheck_left_out),
     Step("rustfmt", ("cargo", "fmt", "--all", "--check")),
     Step(
         "clippy",
@@ -74,14 +78,17 @@ STEPS = (
     Step(
         # Not py_nif: its test binary would need the enif_* functions of the VM to link.
         "cargo",
-        ("cargo", "test", "--locked", "--package", "event_loop"),
+        ("cargo", "test", "--locked", "--no-fail-fast", "--package", "event_loop"),
         counts.cargo,
     ),
     Step(
         # Optimised, because loom runs each test thousands of times; without the release
         # profile's whole-program optimisation, which would only lengthen the build.
         "loom",
-        ("cargo", "test", "--locked", "--package", "event_loop", "--release", "--test", "loom_*"),
+        (
+            *("cargo", "test", "--locked", "--no-fail-fast", "--package", "event_loop"),
+            *("--release", "--test", "loom_*"),
+        ),
         counts.cargo,
         {
             "RUSTFLAGS": "--cfg loom",
@@ -93,6 +100,7 @@ STEPS = (
     Step("compile", ("rebar3", "as", "strict", "compile")),
     Step("xref", ("rebar3", "xref")),
     Step("dialyzer", ("rebar3", "dialyzer")),
+    Step("docs", ("scripts/docs",)),
     Step("ruff", (f"{PYTHON_BIN}/ruff", "check", "--no-cache", ".")),
     Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
     Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),

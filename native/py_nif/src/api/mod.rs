@@ -8,5 +8,6 @@ mod fds;
 mod pending;
 mod python;
 mod routing;
+mod signals;
 mod test_sockets;
 mod timers;

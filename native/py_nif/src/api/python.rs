@@ -17,11 +17,12 @@ fn python_start<'a>(
     env: Env<'a>,
     token: i64,
     executable: Binary<'a>,
-    paths: Vec<&'a str>,
+    paths: Term<'a>,
 ) -> NifResult<Term<'a>> {
+    let paths = strings(paths)?;
     let settings = Settings {
         executable: CString::new(executable.as_slice()).map_err(|_| rustler::Error::BadArg)?,
-        paths: paths.into_iter().map(str::to_owned).collect(),
+        paths,
     };
     let caller = env.pid();
     let started = main_thread::start(settings, move |result| match result {
@@ -63,19 +64,27 @@ fn python_main<'a>(
     token: i64,
     module: String,
     function: String,
-    arguments: Vec<String>,
-) -> Term<'a> {
+    arguments: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let arguments = strings(arguments)?;
     let caller = env.pid();
-    let posted = main_thread::post(move |py| {
-        match main_thread::call(py, &module, &function, &arguments) {
-            Ok(value) => reply(&caller, token, (atoms::ok(), value)),
-            Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
-        }
-    });
-    match posted {
+    let posted =
+        main_thread::post(
+            move |py| match main_thread::call(py, &module, &function, &arguments) {
+                Ok(value) => reply(&caller, token, (atoms::ok(), value)),
+                Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
+            },
+        );
+    Ok(match posted {
         true => atoms::ok().encode(env),
         false => (atoms::error(), atoms::occupied()).encode(env),
-    }
+    })
+}
+
+/// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.
+fn strings(list: Term<'_>) -> NifResult<Vec<String>> {
+    list.list_length()?;
+    list.decode()
 }
 
 /// Whether Python is up (or coming up).
@@ -98,4 +107,3 @@ impl Encoder for main_thread::Value {
         }
     }
 }
-

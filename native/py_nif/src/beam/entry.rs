@@ -64,7 +64,8 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
     let opened = resource::open::<loops::LoopRef>(env)
         && resource::open::<loops::PollSet>(env)
         && resource::open::<loops::FdRef>(env)
-        && resource::open::<loops::TimerRef>(env);
+        && resource::open::<loops::TimerRef>(env)
+        && resource::open::<loops::signals::Request>(env);
     c_int::from(!opened)
 }
 

@@ -10,3 +10,4 @@ pub mod fd;
 pub mod message;
 pub mod resource;
 pub mod select;
+pub mod signal;

@@ -11,12 +11,16 @@ use std::ffi::{c_int, c_void, CString};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use super::command_signals;
 use super::interpreter::{self, Settings};
 
 /// Runs `python arguments...` to the end of the process.
 pub fn run(settings: &Settings, arguments: &[CString]) -> ! {
     end_without_destructors();
     restore_environment();
+    if let Err(error) = command_signals::take_over() {
+        eprintln!("erlang-loop: signals may be late: {error}");
+    }
     interpreter::start_command(settings, arguments);
     // SAFETY: `start_command` left this thread attached, as its first (main) thread state, which
     // is how `Py_RunMain` wants it. It finalizes Python before it returns.

@@ -1,84 +1,117 @@
-//! Callbacks of watched fds: `add_reader`, `add_writer` and their removal.
+//! Who is told about an fd: a callback of `add_reader` or `add_writer`, a transport, or one
+//! operation of `loop.sock_recv` and its like.
 
 use std::os::fd::RawFd;
 
 use event_loop::{Direction, Mode, Ready};
 use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use super::handle::Handle;
+use super::ready::{Item, ReadyQueue};
+use super::sock_operation::SockOperation;
+use super::transports::Transport;
 
-/// The two handles an fd can have.
+pub enum Watcher {
+    Callback(Py<Handle>),
+    Transport(Py<Transport>),
+    Operation(Py<SockOperation>),
+}
+
+impl Watcher {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Watcher::Callback(handle) => Watcher::Callback(handle.clone_ref(py)),
+            Watcher::Transport(transport) => Watcher::Transport(transport.clone_ref(py)),
+            Watcher::Operation(operation) => Watcher::Operation(operation.clone_ref(py)),
+        }
+    }
+
+    fn item(&self, py: Python<'_>, direction: Direction) -> Item {
+        match self {
+            Watcher::Callback(handle) => Item::Callback(handle.clone_ref(py)),
+            other => Item::Io(other.clone_ref(py), direction),
+        }
+    }
+
+    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Watcher::Callback(handle) => visit.call(handle),
+            Watcher::Transport(transport) => visit.call(transport),
+            Watcher::Operation(operation) => visit.call(operation),
+        }
+    }
+}
+
 #[derive(Default)]
-pub struct FdCallbacks {
-    pub reader: Option<Py<Handle>>,
-    pub writer: Option<Py<Handle>>,
+struct Slot {
+    reader: Option<Watcher>,
+    writer: Option<Watcher>,
+}
+
+impl Slot {
+    fn direction(&mut self, direction: Direction) -> &mut Option<Watcher> {
+        match direction {
+            Direction::Read => &mut self.reader,
+            Direction::Write => &mut self.writer,
+        }
+    }
 }
 
 /// By fd number: those are small and dense.
 #[derive(Default)]
-pub struct FdTable(Vec<FdCallbacks>);
+pub struct FdTable(Vec<Slot>);
 
 impl FdTable {
-    fn slot(&mut self, fd: RawFd, direction: Direction) -> &mut Option<Py<Handle>> {
+    pub fn put(&mut self, fd: RawFd, direction: Direction, watcher: Watcher) -> Option<Watcher> {
         let index = fd as usize;
         if index >= self.0.len() {
-            self.0.resize_with(index + 1, FdCallbacks::default);
+            self.0.resize_with(index + 1, Slot::default);
         }
-        match direction {
-            Direction::Read => &mut self.0[index].reader,
-            Direction::Write => &mut self.0[index].writer,
-        }
+        self.0[index].direction(direction).replace(watcher)
     }
 
-    pub fn put(
-        &mut self,
-        fd: RawFd,
-        direction: Direction,
-        handle: Py<Handle>,
-    ) -> Option<Py<Handle>> {
-        self.slot(fd, direction).replace(handle)
+    pub fn take(&mut self, fd: RawFd, direction: Direction) -> Option<Watcher> {
+        let slot = self.0.get_mut(usize::try_from(fd).ok()?)?;
+        slot.direction(direction).take()
     }
 
-    pub fn take(&mut self, fd: RawFd, direction: Direction) -> Option<Py<Handle>> {
-        if fd < 0 || fd as usize >= self.0.len() {
-            return None;
-        }
-        self.slot(fd, direction).take()
-    }
-
-    pub fn ready(&self, py: Python<'_>, ready: &Ready, mut run: impl FnMut(Py<Handle>)) {
-        let Some(callbacks) = self.0.get(ready.fd as usize) else {
+    /// Queues what an event asks for.
+    pub fn ready(&self, py: Python<'_>, event: &Ready, queue: &mut ReadyQueue) {
+        let Some(slot) = self.0.get(event.fd as usize) else {
             return;
         };
-        if let (Some(_), Some(reader)) = (ready.read, &callbacks.reader) {
-            run(reader.clone_ref(py));
+        if let (Some(_), Some(reader)) = (event.read, &slot.reader) {
+            queue.push_back(reader.item(py, Direction::Read));
         }
-        if let (Some(_), Some(writer)) = (ready.write, &callbacks.writer) {
-            run(writer.clone_ref(py));
+        if let (Some(_), Some(writer)) = (event.write, &slot.writer) {
+            queue.push_back(writer.item(py, Direction::Write));
         }
     }
 
-    pub fn handles(&self) -> impl Iterator<Item = &Py<Handle>> {
+    pub fn watchers(&self) -> impl Iterator<Item = &Watcher> {
         self.0
             .iter()
-            .flat_map(|callbacks| [&callbacks.reader, &callbacks.writer])
+            .flat_map(|slot| [&slot.reader, &slot.writer])
             .flatten()
     }
 
-    pub fn get(&self, py: Python<'_>, fd: RawFd, direction: Direction) -> Option<Py<Handle>> {
-        let callbacks = self.0.get(usize::try_from(fd).ok()?)?;
-        let handle = match direction {
-            Direction::Read => &callbacks.reader,
-            Direction::Write => &callbacks.writer,
+    /// The callback of an fd; a transport has none.
+    pub fn handle(&self, py: Python<'_>, fd: RawFd, direction: Direction) -> Option<Py<Handle>> {
+        let slot = self.0.get(usize::try_from(fd).ok()?)?;
+        let watcher = match direction {
+            Direction::Read => &slot.reader,
+            Direction::Write => &slot.writer,
         };
-        handle.as_ref().map(|handle| handle.clone_ref(py))
+        match watcher {
+            Some(Watcher::Callback(handle)) => Some(handle.clone_ref(py)),
+            _ => None,
+        }
     }
 
     pub fn fds(&self) -> Vec<RawFd> {
-        let watched = |callbacks: &FdCallbacks| {
-            callbacks.reader.is_some() || callbacks.writer.is_some()
-        };
+        let watched = |slot: &Slot| slot.reader.is_some() || slot.writer.is_some();
         (0..self.0.len())
             .filter(|&index| watched(&self.0[index]))
             .map(|index| index as RawFd)

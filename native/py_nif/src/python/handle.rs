@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -13,6 +12,7 @@ use pyo3::types::{PyList, PyString, PyTuple, PyType};
 use super::context;
 use super::gil_cell::GilCell;
 use super::loop_class::Loop;
+use super::transports::is_fatal;
 
 /// What debug mode keeps of a handle.
 #[derive(Default)]
@@ -108,8 +108,7 @@ impl Handle {
 #[cold]
 fn failed(slf: &Bound<'_, Handle>, error: PyErr) -> PyResult<()> {
     let py = slf.py();
-    if error.is_instance_of::<PySystemExit>(py) || error.is_instance_of::<PyKeyboardInterrupt>(py)
-    {
+    if is_fatal(py, &error) {
         return Err(error);
     }
     let owner = slf.get().owner.bind(py);

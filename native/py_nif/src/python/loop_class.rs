@@ -4,18 +4,22 @@
 //! comes from asyncio's own loop, the other base of that class.
 
 use std::collections::VecDeque;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-use super::fd_callbacks::{fileno, watch_error, FdTable, MODE};
+use super::fd_callbacks::{fileno, watch_error, FdTable, Watcher, MODE};
 use super::gil_cell::GilCell;
 use super::handle::Handle;
+use super::read_buffer::ReadBuffer;
+use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
+use super::transports::{is_fatal, StreamTransport};
 use super::waiting::Waiting;
 use super::{errors, turn};
 use crate::beam::message::{self, Sender};
@@ -24,6 +28,9 @@ use crate::loops::{registry, LoopRef, NativeLoop};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {
+    /// False while CPython makes the object: giving an instance of a Python subclass its
+    /// `__dict__` may start the collector, which then sees these fields as zeroes.
+    born: bool,
     pub native: Arc<NativeLoop>,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
@@ -32,12 +39,17 @@ pub struct Loop {
     closed: GilCell<bool>,
     /// `threading.get_ident()` of the thread that runs the loop.
     thread: GilCell<Option<u64>>,
-    pub ready: GilCell<VecDeque<Py<Handle>>>,
+    pub ready: GilCell<ReadyQueue>,
     pub timers: GilCell<TimerHeap<Scheduled>>,
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
     pub last_look: GilCell<u64>,
+    /// Counts callbacks, so that a transport knows whether it wrote in this one before.
+    callbacks: GilCell<u64>,
+    /// Transports with data that waits for the end of the callback.
+    pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
+    pub read_buffer: GilCell<ReadBuffer>,
 }
 
 /// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
@@ -70,7 +82,82 @@ impl Loop {
 
     #[inline]
     fn push(&self, py: Python<'_>, handle: Py<Handle>) {
-        self.ready.with(py, |ready| ready.push_back(handle));
+        self.push_item(py, Item::Callback(handle));
+    }
+
+    #[inline]
+    pub fn push_item(&self, py: Python<'_>, item: Item) {
+        self.ready.with(py, |ready| ready.push_back(item));
+    }
+
+    /// `call_soon(callback, *arguments)` for native code.
+    pub fn enqueue(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        this.push(py, handle);
+        Ok(())
+    }
+
+    pub fn callback_number(&self, py: Python<'_>) -> u64 {
+        self.callbacks.get(py)
+    }
+
+    pub fn next_callback(&self, py: Python<'_>) {
+        self.callbacks.with(py, |number| *number += 1);
+    }
+
+    pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
+        self.unflushed.with(py, |unflushed| unflushed.push(transport));
+    }
+
+    /// Something native that `source` did failed where asyncio has a callback fail.
+    #[cold]
+    pub fn callback_failed(
+        slf: &Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        error: PyErr,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        if is_fatal(py, &error) {
+            return Err(error);
+        }
+        let context = PyDict::new(py);
+        context.set_item("message", format!("Exception in callback of {}", source.repr()?))?;
+        context.set_item("exception", error.into_value(py))?;
+        context.set_item("transport", source)?;
+        slf.call_method1("call_exception_handler", (context,)).map(drop)
+    }
+
+    /// Puts a watcher in place whose fd is watched in the core already.
+    pub fn set_watcher(
+        slf: &Bound<'_, Self>,
+        fd: RawFd,
+        direction: Direction,
+        watcher: Watcher,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let old = slf.get().fds.with(py, |fds| fds.put(fd, direction, watcher));
+        match old {
+            Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a watch, in the core too.
+    pub fn remove_watcher(
+        &self,
+        py: Python<'_>,
+        fd: RawFd,
+        direction: Direction,
+    ) -> Option<Watcher> {
+        self.native.core.unwatch_fd(fd, direction);
+        self.fds.with(py, |fds| fds.take(fd, direction))
     }
 
     /// A timer that is still in the heap was cancelled.
@@ -113,11 +200,8 @@ impl Loop {
         let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
         let core = &this.native.core;
         core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
-        let new = handle.clone_ref(py);
-        let old = this.fds.with(py, |fds| fds.put(fd, direction, new));
-        if let Some(old) = old {
-            Handle::cancel(old.bind(py))?;
-        }
+        let watcher = Watcher::Callback(handle.clone_ref(py));
+        Self::set_watcher(slf, fd, direction, watcher)?;
         Ok(handle)
     }
 
@@ -127,14 +211,12 @@ impl Loop {
             return Ok(false);
         }
         let fd = fileno(file)?;
-        self.native.core.unwatch_fd(fd, direction);
-        match self.fds.with(py, |fds| fds.take(fd, direction)) {
-            Some(handle) => {
-                // A timer-less handle: nothing but its own flag changes.
+        match self.remove_watcher(py, fd, direction) {
+            Some(Watcher::Callback(handle)) => {
                 Handle::cancel(handle.bind(py))?;
                 Ok(true)
             }
-            None => Ok(false),
+            other => Ok(other.is_some()),
         }
     }
 }
@@ -168,6 +250,7 @@ impl Loop {
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
+            born: true,
             waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
             native,
             reference,
@@ -179,6 +262,9 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            callbacks: GilCell::new(1),
+            unflushed: GilCell::default(),
+            read_buffer: GilCell::default(),
         })
     }
 
@@ -298,7 +384,7 @@ impl Loop {
     /// `(reader, writer)` of an fd, for the `_selector` view.
     fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
         self.fds.with(py, |fds| {
-            (fds.get(py, fd, Direction::Read), fds.get(py, fd, Direction::Write))
+            (fds.handle(py, fd, Direction::Read), fds.handle(py, fd, Direction::Write))
         })
     }
 
@@ -310,8 +396,12 @@ impl Loop {
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
 
     fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
-        let cloned = |handle: &Py<Handle>| handle.clone_ref(py);
-        self.ready.with(py, |ready| ready.iter().map(cloned).collect())
+        // Native transports wait in the same queue; what they do has no handle.
+        let cloned = |item: &Item| match item {
+            Item::Callback(handle) => Some(handle.clone_ref(py)),
+            _ => None,
+        };
+        self.ready.with(py, |ready| ready.iter().filter_map(cloned).collect())
     }
 
     fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
@@ -441,16 +531,20 @@ impl Loop {
     // ---- garbage collection ----
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.born {
+            return Ok(());
+        }
         let mut result = Ok(());
-        let mut check = |handle: &Py<Handle>| {
-            if result.is_ok() {
-                result = visit.call(handle);
-            }
-        };
-        self.ready.visit(|ready| ready.iter().for_each(&mut check));
+        self.ready
+            .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
+        result?;
+        let mut result = Ok(());
         self.timers
-            .visit(|timers| timers.iter().for_each(|timer| check(&timer.0)));
-        self.fds.visit(|fds| fds.handles().for_each(&mut check));
+            .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
+        result?;
+        let mut result = Ok(());
+        self.fds
+            .visit(|fds| result = fds.watchers().try_for_each(|one| one.traverse(visit)));
         result
     }
 

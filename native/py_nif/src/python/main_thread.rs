@@ -88,6 +88,11 @@ pub fn is_up() -> bool {
     matches!(&*state(), State::Up(_) | State::Occupied)
 }
 
+/// Whether a command line has the main thread, and with it the process.
+pub fn is_occupied() -> bool {
+    matches!(&*state(), State::Occupied)
+}
+
 /// Runs `job` on the main thread after those before it. `false`: Python was never started, or
 /// its main thread is occupied.
 pub fn post(job: impl FnOnce(Python<'_>) + Send + 'static) -> bool {

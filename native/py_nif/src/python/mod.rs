@@ -7,6 +7,7 @@
 //! to run.
 
 mod command;
+mod command_signals;
 mod context;
 mod errors;
 mod fd_callbacks;
@@ -14,9 +15,14 @@ mod gil_cell;
 mod handle;
 mod interpreter;
 mod loop_class;
+mod loop_signals;
 pub mod main_thread;
 mod module;
+mod read_buffer;
+mod ready;
+mod sock_operation;
 mod timer_handle;
+mod transports;
 mod turn;
 mod waiting;
 

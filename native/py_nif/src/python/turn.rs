@@ -5,8 +5,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::errors;
+use super::fd_callbacks::Watcher;
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_signals;
+use super::ready::Item;
+use super::sock_operation::SockOperation;
+use super::transports::{StreamTransport, Transport};
 use super::waiting::Waiting;
 
 /// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
@@ -18,7 +23,12 @@ const LOOK_EVERY_NS: u64 = 50_000;
 const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    // Written outside of any callback: before the loop ran, or between two turns by hand.
+    flush(slf)?;
     wait(slf)?;
+    if slf.get().native.signals.any() {
+        loop_signals::take(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
@@ -82,7 +92,7 @@ fn take_events(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
     this.fds.with(py, |fds| {
         this.ready.with(py, |queue| {
             for event in events.drain(..) {
-                fds.ready(py, &event, |handle| queue.push_back(handle));
+                fds.ready(py, &event, queue);
             }
         });
     });
@@ -98,7 +108,7 @@ fn take_due(slf: &Bound<'_, Loop>) {
             this.ready.with(py, |queue| {
                 while let Some(timer) = timers.pop_due(now) {
                     timer.0.get().set_scheduled(false);
-                    queue.push_back(timer.0);
+                    queue.push_back(Item::Callback(timer.0));
                 }
             });
         }
@@ -107,25 +117,57 @@ fn take_due(slf: &Bound<'_, Loop>) {
     drop(buried);
 }
 
-/// Runs the callbacks that are ready now; those they add wait for the next turn.
+/// Runs what is ready now; what it adds waits for the next turn.
 fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
     for _ in 0..count {
-        let Some(handle) = this.ready.with(py, |ready| ready.pop_front()) else {
+        let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
             // A callback closed the loop.
             break;
         };
-        let handle = handle.into_bound(py);
-        if handle.get().is_cancelled() {
-            continue;
+        this.next_callback(py);
+        let result = run_item(slf, item);
+        flush(slf)?;
+        result?;
+    }
+    Ok(())
+}
+
+fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
+    let py = slf.py();
+    match item {
+        Item::Callback(handle) => {
+            let handle = handle.into_bound(py);
+            if handle.get().is_cancelled() {
+                Ok(())
+            } else if slf.get().debug.get(py) {
+                slf.call_method1("_run_handle_debug", (&handle,)).map(drop)
+            } else {
+                Handle::run(&handle)
+            }
         }
-        if this.debug.get(py) {
-            slf.call_method1("_run_handle_debug", (&handle,))?;
-        } else {
-            Handle::run(&handle)?;
+        Item::Io(Watcher::Transport(transport), direction) => {
+            let result = Transport::ready(transport.bind(py), direction);
+            result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
+        Item::Io(Watcher::Operation(operation), _) => SockOperation::ready(operation.bind(py)),
+        Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py)),
+        Item::Start(transport, waiter) => {
+            let waiter = waiter.map(|waiter| waiter.into_bound(py));
+            let result = Transport::start(transport.bind(py), waiter.as_ref());
+            result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
+        }
+    }
+}
+
+/// Sends what the callback wrote in several pieces.
+fn flush(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    while let Some(stream) = this.unflushed.with(py, |unflushed| unflushed.pop()) {
+        StreamTransport::flush_deferred(stream.bind(py))?;
     }
     Ok(())
 }

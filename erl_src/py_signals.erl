@@ -1,0 +1,92 @@
+%% @doc Has the VM handle the signals that loops want, and gives them back.
+%%
+%% Takes `{signals_changed, Request | undefined}', from Python threads that add or remove a signal
+%% handler (they wait for the answer to `Request') and from loops that close. What is wanted, and
+%% what a signal did before, is kept in the NIF library: this process only makes the VM agree, so
+%% it can be restarted at any time.
+-module(py_signals).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start_link/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-spec start_link() -> {ok, pid()} | {error, term()}.
+start_link() ->
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, [], []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+-spec init([]) -> {ok, stateless}.
+init([]) ->
+    %% So that terminate/2 runs when the application stops.
+    _ = process_flag(trap_exit, true),
+    ok = py_nif:signals_started(),
+    _ = settle(),
+    {ok, stateless}.
+
+-spec handle_call(term(), gen_server:from(), stateless) ->
+    {reply, {error, unknown_call}, stateless}.
+handle_call(Call, {From, _}, State) ->
+    ?LOG_WARNING("py_signals: unknown call ~p from ~p", [Call, From]),
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), stateless) -> {noreply, stateless}.
+handle_cast(Cast, State) ->
+    ?LOG_WARNING("py_signals: unknown cast ~p", [Cast]),
+    {noreply, State}.
+
+-spec handle_info(term(), stateless) -> {noreply, stateless}.
+handle_info({signals_changed, undefined}, State) ->
+    _ = settle(),
+    {noreply, State};
+handle_info({signals_changed, Request}, State) ->
+    ok = py_nif:signals_settled(Request, settle()),
+    {noreply, State};
+handle_info(Message, State) ->
+    ?LOG_WARNING("py_signals: unknown message ~p", [Message]),
+    {noreply, State}.
+
+%% Loops outlive the application; their signals do not.
+-spec terminate(term(), stateless) -> ok.
+terminate(_Reason, _State) ->
+    {_, Taken} = py_nif:signals_wanted(),
+    give_back(Taken),
+    py_signal_handler:leave().
+
+%% Answers the signals that this VM does not give away.
+settle() ->
+    {Wanted, Taken} = py_nif:signals_wanted(),
+    %% In before the first signal is taken, out after the last one is back: no signal meets the
+    %% VM's own handler (which stops the node on SIGTERM) while a loop wants it.
+    Wanted =:= [] orelse py_signal_handler:enter(),
+    give_back(Taken -- Wanted),
+    Refused = [Signal || Signal <- Wanted -- Taken, not take(Signal)],
+    Wanted -- Refused =:= [] andalso py_signal_handler:leave(),
+    Refused.
+
+take(Signal) ->
+    ok = py_nif:signal_take(Signal),
+    try
+        os:set_signal(Signal, handle),
+        true
+    catch
+        error:badarg ->
+            _ = py_nif:signal_give_back(Signal),
+            false
+    end.
+
+give_back(Signals) ->
+    lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, before(Signal)) end, Signals).
+
+%% What handled a signal in a process of Python's was Python, and not the VM: asyncio resets it
+%% to its default then, and so do we.
+before(Signal) ->
+    case {py_nif:signal_give_back(Signal), application:get_env(erlang_loop, runs_command)} of
+        {handle, {ok, true}} -> default;
+        {Before, _} -> Before
+    end.

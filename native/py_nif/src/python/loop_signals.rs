@@ -1,0 +1,41 @@
+//! What `erlang_loop.signals` needs of native code.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use super::loop_class::Loop;
+use super::main_thread;
+use crate::loops::signals::{self, Settled};
+
+/// Has `loop._handle_signal(number)` called in a turn when the signal comes, or no longer. False
+/// if the Erlang VM does not give this signal away.
+#[pyfunction]
+#[pyo3(signature = (event_loop, number, on, /))]
+pub fn signal_watch(event_loop: &Bound<'_, Loop>, number: i32, on: bool) -> PyResult<bool> {
+    if !(1..=64).contains(&number) {
+        return Err(PyValueError::new_err(format!("invalid signal number {number}")));
+    }
+    let native = event_loop.get().native.clone();
+    match event_loop.py().detach(|| signals::watch(&native.signals, number, on)) {
+        Settled::Done => Ok(true),
+        Settled::Refused => Ok(false),
+        Settled::NotRunning => Err(PyRuntimeError::new_err(
+            "signals reach a loop while the erlang_loop application runs, and it does not",
+        )),
+    }
+}
+
+/// Whether this is the process of a command line (`bin/erlang-loop`): its signals are Python's.
+#[pyfunction]
+pub fn runs_command() -> bool {
+    main_thread::is_occupied()
+}
+
+/// Calls `_handle_signal` for what arrived.
+#[cold]
+pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    for number in slf.get().native.signals.take() {
+        slf.call_method1("_handle_signal", (number,))?;
+    }
+    Ok(())
+}

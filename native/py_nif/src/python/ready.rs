@@ -1,0 +1,33 @@
+//! What waits for its turn: callbacks, and fds that became ready.
+
+use std::collections::VecDeque;
+
+use event_loop::Direction;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+
+use super::fd_callbacks::Watcher;
+use super::handle::Handle;
+use super::transports::Transport;
+
+pub enum Item {
+    Callback(Py<Handle>),
+    Io(Watcher, Direction),
+    /// A new transport begins to read; its waiter is told.
+    Start(Py<Transport>, Option<Py<PyAny>>),
+}
+
+impl Item {
+    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Item::Callback(handle) => visit.call(handle),
+            Item::Io(watcher, _) => watcher.traverse(visit),
+            Item::Start(transport, waiter) => {
+                visit.call(transport)?;
+                visit.call(waiter)
+            }
+        }
+    }
+}
+
+pub type ReadyQueue = VecDeque<Item>;

@@ -1,0 +1,159 @@
+//! A connected byte stream over a socket: `_native.StreamTransport`. It does what asyncio's
+//! `_SelectorSocketTransport` does.
+
+use pyo3::exceptions::{PyConnectionError, PyRuntimeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::base::{Kind, Transport};
+use super::socket_calls::{set_nodelay, shutdown_write};
+use super::write_queue::WriteQueue;
+use crate::python::fd_callbacks::os_error;
+use crate::python::gil_cell::GilCell;
+use crate::python::loop_class::Loop;
+
+#[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
+#[derive(Default)]
+pub struct StreamTransport {
+    pub(super) queue: GilCell<WriteQueue>,
+    pub(super) eof: GilCell<bool>,
+    /// The callback in which something was sent last; further writes in it wait for its end.
+    pub(super) wrote_in: GilCell<u64>,
+    pub(super) flush_pending: GilCell<bool>,
+    /// Tells `sendfile` that all that was written is sent.
+    pub(super) empty_waiter: GilCell<Option<Py<PyAny>>>,
+}
+
+impl StreamTransport {
+    pub fn create<'py>(
+        owner: &Bound<'py, Loop>,
+        sock: &Bound<'py, PyAny>,
+        protocol: &Bound<'py, PyAny>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        extra: Option<&Bound<'py, PyDict>>,
+        server: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let base = Transport::build(Kind::Stream, owner, sock, protocol, extra, server)?;
+        set_nodelay(base.fd);
+        let stream = PyClassInitializer::from(base).add_subclass(StreamTransport::default());
+        let stream = Bound::new(sock.py(), stream)?;
+        Transport::begin(stream.as_super(), waiter)?;
+        Ok(stream)
+    }
+
+    pub(super) fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(slf.get().queue.with(slf.py(), |queue| !queue.is_empty()))
+    }
+
+    pub(super) fn discard_output(slf: &Bound<'_, Self>) -> PyResult<()> {
+        drop(slf.get().queue.with(slf.py(), |queue| queue.clear()));
+        Ok(())
+    }
+
+    pub(super) fn shutdown(slf: &Bound<'_, Self>) -> PyResult<()> {
+        shutdown_write(slf.as_super().get().live_fd(slf.py())).map_err(os_error)
+    }
+}
+
+#[pymethods]
+impl StreamTransport {
+    #[new]
+    #[pyo3(signature = (r#loop, sock, protocol, waiter=None, extra=None, server=None))]
+    fn new<'py>(
+        r#loop: &Bound<'py, Loop>,
+        sock: &Bound<'py, PyAny>,
+        protocol: &Bound<'py, PyAny>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        extra: Option<&Bound<'py, PyDict>>,
+        server: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        Self::create(r#loop, sock, protocol, waiter, extra, server)
+    }
+
+    fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        Self::write_data(slf, data)
+    }
+
+    fn writelines(slf: &Bound<'_, Self>, list_of_data: &Bound<'_, PyAny>) -> PyResult<()> {
+        Self::write_list(slf, list_of_data)
+    }
+
+    fn write_eof(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if slf.as_super().get().closing.get(py) || this.eof.get(py) {
+            return Ok(());
+        }
+        Self::flush_deferred(slf)?;
+        this.eof.set(py, true);
+        match Self::has_output(slf)? {
+            true => Ok(()),
+            false => Self::shutdown(slf),
+        }
+    }
+
+    fn can_write_eof(&self) -> bool {
+        true
+    }
+
+    fn get_write_buffer_size(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Self::flush_deferred(slf)?;
+        Ok(slf.get().queue.with(slf.py(), |queue| queue.len()))
+    }
+
+    fn _call_connection_lost(slf: &Bound<'_, Self>, exc: Py<PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let finished = Transport::finish(slf.as_super(), &exc);
+        if let Some(waiter) = slf.get().empty_waiter.cloned(py) {
+            let error = PyConnectionError::new_err("Connection is closed by peer");
+            waiter.call_method1(py, "set_exception", (error.into_value(py),))?;
+        }
+        finished
+    }
+
+    fn _make_empty_waiter(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.empty_waiter.with(py, |waiter| waiter.is_some()) {
+            return Err(PyRuntimeError::new_err("Empty waiter is already set"));
+        }
+        Self::flush_deferred(slf)?;
+        let waiter = slf.as_super().get().owner(py)?.call_method0("create_future")?;
+        if !Self::has_output(slf)? {
+            waiter.call_method1("set_result", (py.None(),))?;
+        }
+        this.empty_waiter.replace(py, Some(waiter.clone().unbind()));
+        Ok(waiter.unbind())
+    }
+
+    fn _reset_empty_waiter(&self, py: Python<'_>) {
+        drop(self.empty_waiter.take(py));
+    }
+
+    #[getter(_eof)]
+    fn eof_attribute(&self, py: Python<'_>) -> bool {
+        self.eof.get(py)
+    }
+
+    #[classattr]
+    fn _start_tls_compatible() -> bool {
+        true
+    }
+
+    #[getter]
+    fn _sendfile_compatible(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let modes = py.import("asyncio.constants")?.getattr("_SendfileMode")?;
+        Ok(modes.getattr("TRY_NATIVE")?.unbind())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut result = Ok(());
+        self.empty_waiter.visit(|waiter| result = visit.call(waiter));
+        result
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.empty_waiter.take(py));
+    }
+}

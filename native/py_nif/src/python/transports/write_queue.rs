@@ -1,0 +1,93 @@
+//! What is to be sent and could not be yet.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::RawFd;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::socket_calls::{send_pieces, Stop};
+
+/// The pieces of one `sendmsg`: beyond this, preparing them costs more than a second call.
+const PIECES: usize = 64;
+
+#[derive(Default)]
+pub struct WriteQueue {
+    pieces: VecDeque<Py<PyBytes>>,
+    /// How much of the first piece is gone.
+    offset: usize,
+    size: usize,
+}
+
+impl WriteQueue {
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes waiting.
+    pub fn len(&self) -> usize {
+        self.size
+    }
+
+    /// `sent` bytes of the piece are gone already; only the first may have lost any.
+    pub fn push(&mut self, py: Python<'_>, piece: Py<PyBytes>, sent: usize) {
+        let length = piece.as_bytes(py).len() - sent;
+        if length == 0 {
+            return;
+        }
+        if self.pieces.is_empty() {
+            self.offset = sent;
+        }
+        self.size += length;
+        self.pieces.push_back(piece);
+    }
+
+    /// Sends until all is gone or the socket is full. What was sent is handed over in `gone`, to
+    /// be let go of later.
+    pub fn send(
+        &mut self,
+        py: Python<'_>,
+        fd: RawFd,
+        gone: &mut Vec<Py<PyBytes>>,
+    ) -> Result<(), Stop> {
+        while !self.pieces.is_empty() {
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let count = self.pieces.len().min(PIECES);
+            let mut offered = 0;
+            for (index, piece) in self.pieces.iter().take(PIECES).enumerate() {
+                let skip = if index == 0 { self.offset } else { 0 };
+                let bytes = &piece.as_bytes(py)[skip..];
+                offered += bytes.len();
+                slices[index] = IoSlice::new(bytes);
+            }
+            let sent = send_pieces(fd, &slices[..count])?;
+            self.advance(py, sent, gone);
+            if sent < offered {
+                return Err(Stop::WouldBlock);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, py: Python<'_>, sent: usize, gone: &mut Vec<Py<PyBytes>>) {
+        self.size -= sent;
+        let mut left = sent + self.offset;
+        self.offset = 0;
+        while let Some(first) = self.pieces.front() {
+            let length = first.as_bytes(py).len();
+            if left < length {
+                self.offset = left;
+                return;
+            }
+            left -= length;
+            gone.extend(self.pieces.pop_front());
+        }
+    }
+
+    pub fn clear(&mut self) -> Vec<Py<PyBytes>> {
+        self.size = 0;
+        self.offset = 0;
+        self.pieces.drain(..).collect()
+    }
+}

@@ -1,0 +1,29 @@
+"""The parts of asyncio's loops that are private but needed here, as a type checker must see them.
+
+They are the same in all Python versions supported; CPython's own tests, run on ErlangEventLoop,
+would notice a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    class AsyncioLoop(asyncio.SelectorEventLoop):
+        """asyncio's loop on Unix."""
+
+        _current_handle: asyncio.Handle | None
+        _signal_handlers: Any
+
+        def _check_closed(self) -> None: ...
+        def _check_running(self) -> None: ...
+        def _check_signal(self, sig: int) -> None: ...
+        def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
+        def _asyncgen_firstiter_hook(self, agen: AsyncGenerator[Any, Any]) -> None: ...
+        def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None: ...
+
+else:
+    AsyncioLoop = asyncio.SelectorEventLoop
