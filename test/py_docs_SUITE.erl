@@ -55,24 +55,15 @@ run_page(_Page, Blocks) ->
         throw:Failed -> Failed
     end.
 
-%% docs/py_nif.md has every function that is not private to the application.
+%% docs/py_nif.md has every function that is not private to the application, which the source
+%% says of each.
 every_call_is_documented(_Config) ->
     {ok, Page} = file:read_file(project:file("docs/py_nif.md")),
-    Private = [
-        module_info,
-        router_started,
-        loop_arm,
-        fd_ready,
-        timer_fired,
-        loop_release,
-        python_start,
-        python_main,
-        python_running
-    ],
-    Missing = [
-        Name
-     || {Name, _} <- py_nif:module_info(exports),
-        not lists:member(Name, Private),
-        string:find(Page, "`" ++ atom_to_list(Name) ++ "(") =:= nomatch
-    ],
-    ?assertEqual([], lists:usort(Missing)).
+    {ok, Source} = file:read_file(project:file("erl_src/py_nif.erl")),
+    {match, Private} = re:run(
+        Source, "%% @private\n-spec (\\w+)\\(", [global, {capture, all_but_first, list}]
+    ),
+    Exported = [atom_to_list(Name) || {Name, _} <- py_nif:module_info(exports)],
+    Public = lists:usort(Exported) -- ["module_info" | lists:append(Private)],
+    ?assert(length(Public) > 30),
+    ?assertEqual([], [N || N <- Public, string:find(Page, "`" ++ N ++ "(") =:= nomatch]).

@@ -63,7 +63,7 @@ wrong_types_raise_badarg(_Config) ->
         loop => Loop,
         fd_ref => FdRef,
         timer_ref => TimerRef,
-        %% Only ever asked for with other arguments that are wrong.
+        %% Given to the application's processes only; this is none.
         poll_set => make_ref(),
         fd => -1,
         id => 1,
@@ -72,6 +72,7 @@ wrong_types_raise_badarg(_Config) ->
         pid => self(),
         bin => <<"x">>,
         bool => true,
+        atom => sigusr1,
         bins => [<<"x">>],
         int => 1,
         timeout => 0
@@ -129,14 +130,19 @@ signatures() ->
         fd_ready => [poll_set],
         timer_fired => [id],
         loop_release => [poll_set],
+        signals_settled => [poll_set, bins],
+        signal_take => [atom],
+        signal_give_back => [atom],
+        signal_arrived => [atom],
         python_start => [int, bin, bins],
+        python_command => [bin, bins, bins],
         python_main => [int, bin, bin, bins]
     }.
 
 not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
     References = [Ref || {K, Ref} <- [{loop, Loop}, {fd_ref, FdRef}], K =/= Kind],
     Common = References ++ [make_ref(), an_atom, 1.5, {1}, #{}, 1 bsl 64, <<1:3>>],
-    Common ++
+    (Common -- [an_atom || Kind =:= atom]) ++
         case Kind of
             K when K =:= id; K =:= size; K =:= port; K =:= timeout -> [-1, <<"1">>, []];
             K when K =:= fd; K =:= int -> [<<"1">>, []];
@@ -414,9 +420,9 @@ a_loop_without_any_router_still_works(_Config) ->
         eventually:is(false, fun() -> is_process_alive(Late) end),
         {ok, <<"x">>} = py_nif:read_test_fd(Read, 10),
         {ok, _} = py_nif:call_later(Loop, 5, 2),
-        {ok, _} = py_nif:call_later(Loop, 60, 3),
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         ?assertEqual([{2, timer}], py_nif:get_pending(Loop)),
+        {ok, _} = py_nif:call_later(Loop, 60, 3),
         ?assertEqual(1, py_nif:poll_events(Loop, infinity)),
         ?assertEqual([{3, timer}], py_nif:get_pending(Loop)),
         %% As soon as there is a router it takes over, also from a process that waits.

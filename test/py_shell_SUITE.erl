@@ -231,9 +231,9 @@ timers_come_in_order_and_never_early(_Config) ->
 
 a_cancelled_timer_does_not_come(_Config) ->
     with_loop(fun(Loop) ->
-        {ok, Near} = py_nif:call_later(Loop, 5, 1),
-        {ok, Far} = py_nif:call_later(Loop, 30, 2),
-        {ok, _} = py_nif:call_later(Loop, 50, 3),
+        {ok, Near} = py_nif:call_later(Loop, 200, 1),
+        {ok, Far} = py_nif:call_later(Loop, 250, 2),
+        {ok, _} = py_nif:call_later(Loop, 300, 3),
         ok = py_nif:cancel_timer(Loop, Near),
         ok = py_nif:cancel_timer(Loop, Far),
         ok = py_nif:cancel_timer(Loop, Far),

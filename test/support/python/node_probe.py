@@ -81,6 +81,21 @@ def signal_handlers() -> str:
     return ",".join(handled)
 
 
+def wait_for_signal(name: str) -> str:
+    """Runs a loop until the signal arrives at its handler."""
+    import asyncio
+
+    import erlang_loop
+
+    async def wait() -> str:
+        arrived = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.Signals[name], arrived.set)
+        await arrived.wait()
+        return name
+
+    return erlang_loop.run(wait())
+
+
 def is_libpython_global() -> int:
     """Whether a library loaded now would find Python's symbols."""
     import ctypes

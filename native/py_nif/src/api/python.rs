@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 
-use rustler::{Binary, Encoder, Env, LocalPid, NifResult, Term};
+use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, Term};
 
 use crate::atoms;
 use crate::beam::message::{self, Sender};
@@ -19,7 +19,7 @@ fn python_start<'a>(
     executable: Binary<'a>,
     paths: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let paths = strings(paths)?;
+    let paths = list(paths)?;
     let settings = Settings {
         executable: CString::new(executable.as_slice()).map_err(|_| rustler::Error::BadArg)?,
         paths,
@@ -41,14 +41,15 @@ fn python_start<'a>(
 fn python_command<'a>(
     env: Env<'a>,
     executable: Binary<'a>,
-    paths: Vec<&'a str>,
-    arguments: Vec<Binary<'a>>,
+    paths: Term<'a>,
+    arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let text = |bytes: &Binary| CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg);
     let settings = Settings {
         executable: text(&executable)?,
-        paths: paths.into_iter().map(str::to_owned).collect(),
+        paths: list(paths)?,
     };
+    let arguments: Vec<Binary> = list(arguments)?;
     let arguments = arguments.iter().map(text).collect::<NifResult<Vec<_>>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
         Ok(()) => atoms::ok().encode(env),
@@ -66,7 +67,7 @@ fn python_main<'a>(
     function: String,
     arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let arguments = strings(arguments)?;
+    let arguments: Vec<String> = list(arguments)?;
     let caller = env.pid();
     let posted =
         main_thread::post(
@@ -82,9 +83,9 @@ fn python_main<'a>(
 }
 
 /// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.
-fn strings(list: Term<'_>) -> NifResult<Vec<String>> {
-    list.list_length()?;
-    list.decode()
+fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
+    term.list_length()?;
+    term.decode()
 }
 
 /// Whether Python is up (or coming up).
