@@ -31,11 +31,11 @@ class SocketMethods(asyncio.SelectorEventLoop):
             self._ensure_fd_no_transport(sock)
 
     async def _wait_for(
-        self, sock: socket.socket, fd: int, writing: bool, method: Any, *args: Any
+        self, sock: socket.socket, fd: int, writing: bool, method: str, *args: Any
     ) -> Any:
-        """Calls `method` whenever the socket is ready, until it has an answer."""
+        """Calls `sock.method(*args)` whenever the socket is ready, until it has an answer."""
         self._check_no_transport(sock, fd)
-        operation = _native.SockOperation.retry(self, fd, writing, method, args)
+        operation = _native.SockOperation.retry(self, sock, fd, writing, method, args)
         try:
             return await operation.future
         finally:
@@ -48,7 +48,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
             return sock.recv(n)
         except _NOT_NOW:
             pass
-        return await self._wait_for(sock, fd, False, sock.recv, n)  # type: ignore[no-any-return]
+        return await self._wait_for(sock, fd, False, "recv", n)  # type: ignore[no-any-return]
 
     async def sock_recv_into(self, sock: socket.socket, buf: WriteableBuffer) -> int:
         """Receive data into a buffer; returns the number of bytes."""
@@ -57,7 +57,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
             return sock.recv_into(buf)
         except _NOT_NOW:
             pass
-        return await self._wait_for(sock, fd, False, sock.recv_into, buf)  # type: ignore[no-any-return]
+        return await self._wait_for(sock, fd, False, "recv_into", buf)  # type: ignore[no-any-return]
 
     async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
         """Receive a datagram and the address it came from."""
@@ -66,7 +66,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
             return sock.recvfrom(bufsize)
         except _NOT_NOW:
             pass
-        return await self._wait_for(sock, fd, False, sock.recvfrom, bufsize)  # type: ignore[no-any-return]
+        return await self._wait_for(sock, fd, False, "recvfrom", bufsize)  # type: ignore[no-any-return]
 
     async def sock_recvfrom_into(
         self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
@@ -79,7 +79,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
         except _NOT_NOW:
             pass
         return await self._wait_for(  # type: ignore[no-any-return]
-            sock, fd, False, sock.recvfrom_into, buf, nbytes
+            sock, fd, False, "recvfrom_into", buf, nbytes
         )
 
     async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
@@ -89,7 +89,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
             return sock.sendto(data, address)
         except _NOT_NOW:
             pass
-        return await self._wait_for(sock, fd, True, sock.sendto, data, address)  # type: ignore[no-any-return]
+        return await self._wait_for(sock, fd, True, "sendto", data, address)  # type: ignore[no-any-return]
 
     async def sock_sendall(self, sock: socket.socket, data: ReadableBuffer) -> None:
         """Send all data to the socket."""
@@ -102,7 +102,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
         if sent == view.nbytes:
             return
         self._check_no_transport(sock, fd)
-        operation = _native.SockOperation.send_all(self, fd, sock.send, view.cast("B"), sent)
+        operation = _native.SockOperation.send_all(self, sock, fd, view.cast("B"), sent)
         try:
             await operation.future
         finally:
@@ -114,7 +114,7 @@ class SocketMethods(asyncio.SelectorEventLoop):
         try:
             accepted = sock.accept()
         except (*_NOT_NOW, ConnectionAbortedError):
-            accepted = await self._wait_for(sock, fd, False, sock.accept)
+            accepted = await self._wait_for(sock, fd, False, "accept")
         connection, address = accepted
         connection.setblocking(False)
         return connection, address

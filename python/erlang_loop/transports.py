@@ -70,9 +70,8 @@ class TransportMethods(asyncio.SelectorEventLoop):
         **named_timeouts: float | None,
     ) -> None:
         if sslcontext is not None:
-            asyncio.SelectorEventLoop._start_serving(
-                self, protocol_factory, sock, sslcontext, server, backlog,
-                *timeouts, **named_timeouts,
+            super()._start_serving(
+                protocol_factory, sock, sslcontext, server, backlog, *timeouts, **named_timeouts
             )
             return
         acceptor = _native.Acceptor(self, protocol_factory, sock, server, backlog)

@@ -145,6 +145,10 @@ impl Loop {
         let old = slf.get().fds.with(py, |fds| fds.put(fd, direction, watcher));
         match old {
             Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
+            Some(Watcher::Operation(operation)) => {
+                operation.get().replaced(py);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PySlice, PyString, PyTuple};
 
 use super::fd_callbacks::{watch_error, Watcher, MODE};
 use super::gil_cell::GilCell;
@@ -22,7 +22,9 @@ pub struct SockOperation {
     fd: RawFd,
     direction: Direction,
     future: Py<PyAny>,
-    method: Py<PyAny>,
+    socket: Py<PyAny>,
+    /// Looked up anew for every attempt, as asyncio does.
+    method: Py<PyString>,
     arguments: Py<PyTuple>,
     /// For `send`: a view of all the data, and how much of it is gone.
     rest: Option<(Py<PyAny>, usize)>,
@@ -31,11 +33,13 @@ pub struct SockOperation {
 }
 
 impl SockOperation {
+    #[allow(clippy::too_many_arguments, reason = "the two ways in name them")]
     fn start(
         owner: &Bound<'_, Loop>,
+        socket: &Bound<'_, PyAny>,
         fd: RawFd,
         direction: Direction,
-        method: &Bound<'_, PyAny>,
+        method: &Bound<'_, PyString>,
         arguments: Bound<'_, PyTuple>,
         rest: Option<(Py<PyAny>, usize)>,
         sent: usize,
@@ -49,6 +53,7 @@ impl SockOperation {
                 fd,
                 direction,
                 future: future.unbind(),
+                socket: socket.clone().unbind(),
                 method: method.clone().unbind(),
                 arguments: arguments.unbind(),
                 rest,
@@ -61,6 +66,11 @@ impl SockOperation {
         let watcher = Watcher::Operation(operation.clone_ref(py));
         Loop::set_watcher(owner, fd, direction, watcher)?;
         Ok(operation)
+    }
+
+    /// Another watcher took its place on the fd; this one must not end that.
+    pub fn replaced(&self, py: Python<'_>) {
+        self.watching.set(py, false);
     }
 
     /// The socket is ready: called by the turn, for a watch that may have ended since.
@@ -93,12 +103,14 @@ impl SockOperation {
 
     /// `None`: not yet.
     fn attempt<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let socket = self.socket.bind(py);
+        let method = self.method.bind(py);
         let answer = match &self.rest {
-            None => self.method.bind(py).call1(self.arguments.bind(py)),
+            None => socket.call_method1(method, self.arguments.bind(py)),
             Some((view, length)) => {
                 let from = self.sent.get(py) as isize;
                 let piece = view.bind(py).get_item(PySlice::new(py, from, *length as isize, 1))?;
-                self.method.bind(py).call1((piece,))
+                socket.call_method1(method, (piece,))
             }
         };
         match answer {
@@ -123,31 +135,34 @@ impl SockOperation {
 
 #[pymethods]
 impl SockOperation {
-    /// Calls `method(*arguments)` when `fd` is readable (or writable).
+    /// Calls `sock.method(*arguments)` when `fd` is readable (or writable).
     #[staticmethod]
     fn retry(
         r#loop: &Bound<'_, Loop>,
+        sock: &Bound<'_, PyAny>,
         fd: RawFd,
         writing: bool,
-        method: &Bound<'_, PyAny>,
+        method: &Bound<'_, PyString>,
         arguments: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Self>> {
         let direction = if writing { Direction::Write } else { Direction::Read };
-        Self::start(r#loop, fd, direction, method, arguments, None, 0)
+        Self::start(r#loop, sock, fd, direction, method, arguments, None, 0)
     }
 
-    /// Calls `send` with what is left of `view` until all is sent; `sent` bytes are gone already.
+    /// Calls `sock.send` with what is left of `view` until all is sent; `sent` bytes are gone.
     #[staticmethod]
     fn send_all(
         r#loop: &Bound<'_, Loop>,
+        sock: &Bound<'_, PyAny>,
         fd: RawFd,
-        send: &Bound<'_, PyAny>,
         view: &Bound<'_, PyAny>,
         sent: usize,
     ) -> PyResult<Py<Self>> {
+        let py = r#loop.py();
         let rest = Some((view.clone().unbind(), view.len()?));
-        let nothing = PyTuple::empty(r#loop.py());
-        Self::start(r#loop, fd, Direction::Write, send, nothing, rest, sent)
+        let nothing = PyTuple::empty(py);
+        let send = intern!(py, "send");
+        Self::start(r#loop, sock, fd, Direction::Write, send, nothing, rest, sent)
     }
 
     #[getter]
@@ -165,7 +180,7 @@ impl SockOperation {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.owner)?;
         visit.call(&self.future)?;
-        visit.call(&self.method)?;
+        visit.call(&self.socket)?;
         visit.call(&self.arguments)?;
         visit.call(self.rest.as_ref().map(|(view, _)| view))
     }

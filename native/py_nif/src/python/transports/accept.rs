@@ -43,16 +43,13 @@ impl Acceptor {
         server: Option<&Bound<'_, PyAny>>,
         backlog: usize,
     ) -> PyResult<Self> {
-        let py = sock.py();
-        // A socket made with this type knows that it does not block; no call is needed.
-        let nonblocking = libc::SOCK_NONBLOCK.into_pyobject(py)?;
         Ok(Acceptor {
             owner: r#loop.clone().unbind(),
             protocol_factory: protocol_factory.clone().unbind(),
             socket: OpenFile::new(sock)?,
             server: server.map(|server| server.clone().unbind()),
             family: sock.getattr("family")?.unbind(),
-            kind: sock.getattr("type")?.bitor(nonblocking)?.unbind(),
+            kind: sock.getattr("type")?.unbind(),
             protocol: sock.getattr("proto")?.unbind(),
             most: backlog.clamp(1, MOST_AT_ONCE),
         })
@@ -84,7 +81,9 @@ impl Acceptor {
 impl Acceptor {
     fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
         let class = py.import(intern!(py, "socket"))?.getattr(intern!(py, "socket"))?;
-        let arguments = (&self.family, &self.kind, &self.protocol, fd);
+        // A socket made with this type knows that it does not block; no call is needed.
+        let kind = self.kind.extract::<i32>(py)? | libc::SOCK_NONBLOCK;
+        let arguments = (&self.family, kind, &self.protocol, fd);
         let connection = match class.call1(arguments) {
             Ok(connection) => connection,
             Err(error) => {

@@ -116,17 +116,19 @@ impl Transport {
         Ok(())
     }
 
-    /// The second step of the beginning, after `connection_made`.
+    /// The second step of the beginning, after `connection_made`. Whoever waits for it is told
+    /// in any case: that the fd cannot be watched is an error of its own.
     pub fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        if slf.get().is_reading(slf.py()) {
-            Self::watch(slf, Direction::Read)?;
+        let watched = match slf.get().is_reading(slf.py()) {
+            true => Self::watch(slf, Direction::Read),
+            false => Ok(()),
+        };
+        if let Some(waiter) = waiter {
+            if !waiter.call_method0("cancelled")?.is_truthy()? {
+                waiter.call_method1("set_result", (slf.py().None(),))?;
+            }
         }
-        match waiter {
-            Some(waiter) if !waiter.call_method0("cancelled")?.is_truthy()? => waiter
-                .call_method1("set_result", (slf.py().None(),))
-                .map(drop),
-            _ => Ok(()),
-        }
+        watched
     }
 
     pub fn peername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
