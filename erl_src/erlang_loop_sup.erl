@@ -6,6 +6,8 @@
 %%   py_event_worker_sup   one py_event_worker for each isolated loop
 %%   py_signals            has the VM handle the signals that loops want
 %%   py_interpreter        starts Python when it is needed
+%%   py_calls              looks after the threads of plain functions
+%%   py_event_loop_sup     the default loop
 %% '''
 %%
 %% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
@@ -40,5 +42,11 @@ init([]) ->
                 type => supervisor
             },
             #{id => py_signals, start => {py_signals, start_link, []}},
-            #{id => py_interpreter, start => {py_interpreter, start_link, []}}
+            #{id => py_interpreter, start => {py_interpreter, start_link, []}},
+            #{id => py_calls, start => {py_calls, start_link, []}},
+            #{
+                id => py_event_loop_sup,
+                start => {py_event_loop_sup, start_link, []},
+                type => supervisor
+            }
         ]}}.

@@ -1,11 +1,173 @@
 %% @doc Loops as Erlang code uses them.
+%%
+%% A loop that Erlang starts is a process: link to it, supervise it, name it. Coroutines run on
+%% the loop's own thread, plain functions beside it, so that they never hold it up.
+%%
+%% ```
+%% {ok, Loop} = py_event_loop:start_link(#{init => <<"import asyncio">>}),
+%% {ok, <<"done">>} = py_event_loop:run(Loop, asyncio, sleep, [0.01, <<"done">>]),
+%% {ok, []} = py_event_loop:stop(Loop).
+%% '''
 -module(py_event_loop).
 
--export([get_loop/0, which_loops/0]).
+-export([start_link/1, child_spec/1, stop/1, stop/2]).
+-export([run/4, run/5, run/6, submit/4, submit/5]).
+-export([info/1, tasks/1, which_loops/0]).
+-export([get_loop/0]).
 %% For erlang_loop_app.
 -export([create_default/0, destroy_default/0]).
 
+-export_type([loop/0, options/0, task_info/0]).
+
+-type loop() :: pid() | atom().
+-type options() :: #{
+    %% Registers the process.
+    name => atom(),
+    %% Python code to run on the loop's thread before the loop takes requests. If it raises, the
+    %% loop does not start.
+    init => unicode:chardata(),
+    %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
+    max_queue => pos_integer(),
+    %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
+    %% unless given.
+    patience => non_neg_integer(),
+    %% For py_event_loop_sup.
+    default => boolean()
+}.
+-type task_info() :: #{
+    name := binary(),
+    state := running | waiting,
+    %% The coroutine.
+    runs := binary(),
+    %% Where it stands, outermost first.
+    stack := [#{file := binary(), line := pos_integer(), function := binary()}]
+}.
+
 -define(DEFAULT, {?MODULE, default_loop}).
+
+%% @doc Starts a loop on a thread of its own, and the process that owns it.
+-spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(Options) ->
+    Known = [name, init, max_queue, patience, default],
+    [] =:= maps:keys(maps:without(Known, Options)) orelse error(badarg, [Options]),
+    py_event_loop_server:start_link(Options).
+
+%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
+-spec child_spec(options()) -> supervisor:child_spec().
+child_spec(Options) ->
+    #{
+        id => maps:get(name, Options, ?MODULE),
+        start => {?MODULE, start_link, [Options]},
+        shutdown => maps:get(patience, Options, 5000) + 1000
+    }.
+
+%% @equiv stop(Loop, infinity)
+-spec stop(loop()) -> {ok, [task_info()]} | {error, timeout | noproc}.
+stop(Loop) ->
+    stop(Loop, infinity).
+
+%% @doc Ends a loop: it takes no more requests, cancels its tasks, gives them their time, runs
+%% the finalizers of asynchronous generators and closes. Answers the tasks that did not end. A
+%% loop whose thread does not come back from some Python code is left to itself after `Timeout'
+%% milliseconds: its process ends, and `{error, timeout}' is the answer.
+-spec stop(loop(), timeout()) -> {ok, [task_info()]} | {error, timeout | noproc}.
+stop(Loop, Timeout) ->
+    try py_event_loop_server:stop(Loop, Timeout) of
+        {ok, Left} -> {ok, lists:map(fun task_info/1, Left)}
+    catch
+        exit:{timeout, _} ->
+            _ = [exit(Pid, kill) || Pid <- [pid(Loop)], is_pid(Pid)],
+            {error, timeout};
+        exit:_ ->
+            {error, noproc}
+    end.
+
+%% @equiv run(Loop, Module, Function, Args, #{}, 5000)
+-spec run(loop(), py:name(), py:name(), [term()]) -> py:result().
+run(Loop, Module, Function, Args) ->
+    run(Loop, Module, Function, Args, #{}).
+
+%% @equiv run(Loop, Module, Function, Args, Kwargs, 5000)
+-spec run(loop(), py:name(), py:name(), [term()], py:kwargs()) -> py:result().
+run(Loop, Module, Function, Args, Kwargs) ->
+    run(Loop, Module, Function, Args, Kwargs, 5000).
+
+%% @doc As `py:call/5', on this loop.
+-spec run(loop(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
+run(Loop, Module, Function, Args, Kwargs, Timeout) ->
+    case pid(Loop) of
+        undefined -> {error, loop_down};
+        Pid -> py:ask(Pid, {call, Module, Function, Args, Kwargs}, Timeout)
+    end.
+
+%% @equiv submit(Loop, Module, Function, Args, #{})
+-spec submit(loop(), py:name(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
+submit(Loop, Module, Function, Args) ->
+    submit(Loop, Module, Function, Args, #{}).
+
+%% @doc As `py:submit/4', on this loop; `py:await/2', `py:yield/2' and `py:cancel/1' take the
+%% task.
+-spec submit(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
+    {ok, py:task()} | {error, py:reason()}.
+submit(Loop, Module, Function, Args, Kwargs) ->
+    case pid(Loop) of
+        undefined -> {error, loop_down};
+        Pid -> py:submit_to(Pid, {call, Module, Function, Args, Kwargs})
+    end.
+
+%% @doc The requests that wait for the loop, and all that are not answered yet.
+-spec info(loop()) ->
+    {ok, #{pid := pid(), queued := non_neg_integer(), unanswered := non_neg_integer()}}
+    | {error, loop_down}.
+info(Loop) ->
+    case pid(Loop) of
+        undefined ->
+            {error, loop_down};
+        Pid ->
+            case py_nif:python_loop_of(Pid) of
+                {ok, Queued, Unanswered} ->
+                    {ok, #{pid => Pid, queued => Queued, unanswered => Unanswered}};
+                {error, Reason} ->
+                    {error, Reason}
+            end
+    end.
+
+%% @doc What runs on the loop. The loop itself answers, so one that is stuck does not:
+%% `{error, timeout}'.
+-spec tasks(loop()) -> {ok, [task_info()]} | {error, py:reason()}.
+tasks(Loop) ->
+    case pid(Loop) of
+        undefined ->
+            {error, loop_down};
+        Pid ->
+            Work = {inline, <<"erlang_loop.served">>, <<"describe_tasks">>, [], #{}},
+            case py:ask(Pid, Work, 5000) of
+                {ok, Tasks} -> {ok, lists:map(fun task_info/1, Tasks)};
+                {error, Reason} -> {error, Reason}
+            end
+    end.
+
+task_info({Name, State, Runs, Stack}) ->
+    #{
+        name => Name,
+        state => binary_to_existing_atom(State),
+        runs => Runs,
+        stack => [#{file => F, line => L, function => Fun} || {F, L, Fun} <- Stack]
+    }.
+
+%% @doc The loops that Erlang processes own, the default loop among them if there is one.
+-spec which_loops() -> [{Name :: atom(), pid()}].
+which_loops() ->
+    [{registered_name(Pid), Pid} || Pid <- py_nif:python_loop_owners()].
+
+registered_name(Pid) ->
+    case process_info(Pid, registered_name) of
+        {registered_name, Name} -> Name;
+        _ -> undefined
+    end.
+
+pid(Loop) when is_pid(Loop), node(Loop) =:= node() -> Loop;
+pid(Loop) when is_atom(Loop) -> whereis(Loop).
 
 %% @doc The node's default loop, for `py_nif' calls. It lives as long as the application runs.
 -spec get_loop() -> {ok, py_nif:loop_ref()} | {error, not_started}.
@@ -14,11 +176,6 @@ get_loop() ->
         undefined -> {error, not_started};
         LoopRef -> {ok, LoopRef}
     end.
-
-%% @doc The number of live loops in this node, those of Python included.
--spec which_loops() -> non_neg_integer().
-which_loops() ->
-    py_nif:event_loop_count().
 
 %% @private
 -spec create_default() -> ok | {error, term()}.

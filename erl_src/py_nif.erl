@@ -49,6 +49,20 @@
     recvfrom_test_udp/2,
     set_udp_broadcast/2
 ]).
+%% For py and py_event_loop.
+-export([
+    task_submit/3,
+    task_give_up/1,
+    task_cancel/1,
+    task_is_open/1,
+    calls_started/3,
+    calls_info/0,
+    python_loop_start/5,
+    python_loop_set_default/1,
+    python_loop_stop/1,
+    python_loop_of/1,
+    python_loop_owners/0
+]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
 %% For py_signals and py_signal_handler.
@@ -66,6 +80,7 @@
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([signal_request/0, os_signal/0]).
+-export_type([task/0, task_target/0, task_work/0]).
 
 -on_load(init/0).
 
@@ -118,7 +133,18 @@
     python_start/3,
     python_command/3,
     python_main/4,
-    python_running/0
+    python_running/0,
+    task_submit/3,
+    task_give_up/1,
+    task_cancel/1,
+    task_is_open/1,
+    calls_started/3,
+    calls_info/0,
+    python_loop_start/5,
+    python_loop_set_default/1,
+    python_loop_stop/1,
+    python_loop_of/1,
+    python_loop_owners/0
 ]).
 
 %% A native loop. When the last reference is garbage-collected the loop is closed.
@@ -134,6 +160,14 @@
 -type os_signal() :: sigabrt | sigalrm | sigchld | sighup | sigquit | sigterm | sigtstp
     | sigusr1 | sigusr2.
 %% Chosen by the caller to tell events apart.
+%% A request on its way. Losing it does not cancel the request.
+-type task() :: reference().
+%% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
+-type task_target() :: default | pid().
+%% `inline' runs on the loop's thread, though it be a plain function.
+-type task_work() ::
+    {call | inline, py:name(), py:name(), [term()], py:kwargs()}
+    | {eval | exec, py:name(), py:kwargs()}.
 -type callback_id() :: non_neg_integer().
 -type event() :: {callback_id(), read | write | timer}.
 -type reason() :: closed | ebadf | eperm | stale | file:posix() | {errno, integer()} | binary().
@@ -447,3 +481,53 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 %% @private
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
+
+%%% Requests: see py, py_calls, py_event_loop_server
+
+%% @private The answer comes as `{py_reply, Token, Result}', unless it is given up before.
+-spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
+    {ok, task()} | {error, not_started | overload | loop_down}.
+task_submit(_Token, _Target, _Work) -> erlang:nif_error(not_loaded).
+
+%% @private `ok': no answer will come; `done': it is in the mailbox.
+-spec task_give_up(task()) -> ok | done.
+task_give_up(_Task) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec task_cancel(task()) -> ok.
+task_cancel(_Task) -> erlang:nif_error(not_loaded).
+
+%% @private Whether an answer may still come.
+-spec task_is_open(task()) -> boolean().
+task_is_open(_Task) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec calls_started(pid(), MaxThreads :: pos_integer(), MaxQueue :: non_neg_integer()) -> ok.
+calls_started(_Pid, _MaxThreads, _MaxQueue) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec calls_info() -> #{threads | idle | queued | ended => non_neg_integer()}.
+calls_info() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_start(
+    integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
+) -> {ok, loop_ref()} | {error, reason()}.
+python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
+python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_stop(loop_ref()) -> ok | {error, closed}.
+python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_of(pid()) ->
+    {ok, Queued :: non_neg_integer(), Waiting :: non_neg_integer()} | {error, loop_down}.
+python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_owners() -> [pid()].
+python_loop_owners() -> erlang:nif_error(not_loaded).

@@ -6,6 +6,7 @@
 //! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
+//! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
 #![deny(unsafe_code)]
 #![allow(missing_docs, reason = "nothing in a cdylib is visible to other crates")]
 
@@ -15,3 +16,4 @@ mod beam;
 mod error;
 mod loops;
 mod python;
+mod tasks;

@@ -13,7 +13,7 @@ use rustler::{Env, LocalPid};
 use super::erlang_side::{ErlangSide, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, PollSet};
+use super::{registry, PollSet, Requests};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -31,9 +31,12 @@ pub enum Driver {
 
 pub struct NativeLoop {
     pub id: u64,
+    /// The process that started it, if Erlang did.
+    pub owner: Option<LocalPid>,
     pub core: EventLoop,
     pub policy: WaitPolicy,
     pub signals: Signals,
+    pub requests: Requests,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -69,6 +72,8 @@ impl NativeLoop {
         let native = Self::create(
             Driver::Erlang(Box::new(Mutex::new(ErlangSide::new()))),
             WaitPolicy::default(),
+            None,
+            0,
         )?;
         locked(&native.watch).itself = Some(native.clone());
         if let Some(router) = registry::default_router() {
@@ -80,15 +85,31 @@ impl NativeLoop {
 
     /// A loop run by a Python thread. It gets its keeper when it first sleeps.
     pub fn for_python(policy: WaitPolicy) -> Result<Arc<Self>> {
-        Self::create(Driver::Python, policy)
+        Self::create(Driver::Python, policy, None, 0)
     }
 
-    fn create(driver: Driver, policy: WaitPolicy) -> Result<Arc<Self>> {
+    /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns.
+    /// It takes requests, and has at most `limit` of them waiting.
+    pub fn for_requests(env: Env<'_>, policy: WaitPolicy, limit: usize) -> Result<Arc<Self>> {
+        let native = Self::create(Driver::Python, policy, Some(env.pid()), limit)?;
+        registry::insert_owned(&native);
+        native.adopt(Sender::Scheduler(env), env.pid(), Role::Worker, true)?;
+        Ok(native)
+    }
+
+    fn create(
+        driver: Driver,
+        policy: WaitPolicy,
+        owner: Option<LocalPid>,
+        request_limit: usize,
+    ) -> Result<Arc<Self>> {
         let native = Arc::new(NativeLoop {
             id: registry::new_id(),
+            owner,
             core: EventLoop::new()?,
             policy,
             signals: Signals::default(),
+            requests: Requests::new(request_limit),
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
@@ -190,6 +211,7 @@ impl NativeLoop {
         if role == Some(Role::Worker) {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
+            self.requests.end(sender);
             return match &self.driver {
                 Driver::Erlang(_) => self.close(sender),
                 Driver::Python => self.core.parking.forget_arming(),
@@ -382,8 +404,9 @@ impl NativeLoop {
                 watch.keeper.take(),
             )
         };
-        registry::remove(self.id);
+        registry::remove(self);
         self.signals.closed(sender);
+        self.requests.end(sender);
         // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
         let _ = self.core.life.close();
         self.core.parking.wake();

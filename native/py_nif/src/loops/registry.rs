@@ -13,6 +13,8 @@ use crate::beam::resource::Ref;
 #[derive(Default)]
 struct Registry {
     loops: HashMap<u64, Weak<NativeLoop>>,
+    /// Loops started by an Erlang process, which stands for the loop wherever it is named.
+    owned: HashMap<LocalPid, u64>,
     default_router: Option<LocalPid>,
     /// Closed by a Python thread when no Erlang process was there to take them out of the VM's
     /// poller; the next router does.
@@ -38,8 +40,29 @@ pub fn insert(native: &Arc<NativeLoop>) {
     lock().loops.insert(native.id, Arc::downgrade(native));
 }
 
-pub fn remove(id: u64) {
-    lock().loops.remove(&id);
+pub fn remove(native: &NativeLoop) {
+    let mut registry = lock();
+    registry.loops.remove(&native.id);
+    if let Some(owner) = &native.owner {
+        registry.owned.remove(owner);
+    }
+}
+
+/// `native` is found by its owner from now on.
+pub fn insert_owned(native: &NativeLoop) {
+    if let Some(owner) = native.owner {
+        lock().owned.insert(owner, native.id);
+    }
+}
+
+pub fn owned_by(pid: &LocalPid) -> Option<Arc<NativeLoop>> {
+    let registry = lock();
+    registry.owned.get(pid).and_then(|id| registry.loops.get(id)).and_then(Weak::upgrade)
+}
+
+/// The processes that own a loop.
+pub fn owners() -> Vec<LocalPid> {
+    lock().owned.keys().copied().collect()
 }
 
 pub fn get(id: u64) -> Option<Arc<NativeLoop>> {

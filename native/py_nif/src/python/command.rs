@@ -22,6 +22,7 @@ pub fn run(settings: &Settings, arguments: &[CString]) -> ! {
         eprintln!("erlang-loop: signals may be late: {error}");
     }
     interpreter::start_command(settings, arguments);
+    super::main_thread::set_ready();
     // SAFETY: `start_command` left this thread attached, as its first (main) thread state, which
     // is how `Py_RunMain` wants it. It finalizes Python before it returns.
     let code = unsafe {

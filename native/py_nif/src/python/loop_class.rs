@@ -3,7 +3,7 @@
 //! It has what runs on every callback: the ready queue, timers, fds, the turn. Everything rare
 //! comes from asyncio's own loop, the other base of that class.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
 use super::transports::{is_fatal, StreamTransport};
 use super::waiting::Waiting;
-use super::{errors, turn};
+use super::{errors, loop_thread, turn};
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
 use crate::loops::{registry, LoopRef, NativeLoop};
@@ -50,6 +50,10 @@ pub struct Loop {
     /// Transports with data that waits for the end of the callback.
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
+    /// The asyncio tasks that Erlang waits for, by the number of the request.
+    pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
+    /// Started by Erlang: its end is orderly, see `loop_thread`.
+    pub served: bool,
 }
 
 /// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
@@ -247,9 +251,19 @@ impl Loop {
         if let Some(direct) = direct_wait {
             policy.direct_ns = nanoseconds(direct);
         }
-        let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-        let reference = isolated.then(|| Ref::new(LoopRef(native.clone())));
-        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
+        let given = loop_thread::take_given();
+        let served = given.is_some();
+        let (native, reference) = match given {
+            Some((native, reference)) => (native, Some(reference)),
+            None => {
+                let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
+                let reference = isolated.then(|| Ref::new(LoopRef(native.clone())));
+                (native, reference)
+            }
+        };
+        if let (false, Some(reference), Some(router)) =
+            (served, &reference, registry::default_router())
+        {
             // Without a router (the application is not running) the loop waits by itself.
             let request = (crate::atoms::start_worker(), reference.clone());
             let _ = message::send(Sender::Thread, &router, request);
@@ -270,6 +284,8 @@ impl Loop {
             callbacks: GilCell::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
+            requested: GilCell::default(),
+            served,
         })
     }
 
@@ -548,6 +564,10 @@ impl Loop {
             .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
         result?;
         let mut result = Ok(());
+        self.requested
+            .visit(|tasks| result = tasks.values().try_for_each(|task| visit.call(task)));
+        result?;
+        let mut result = Ok(());
         self.fds
             .visit(|fds| result = fds.watchers().try_for_each(|one| one.traverse(visit)));
         result
@@ -557,6 +577,7 @@ impl Loop {
         drop(self.ready.replace(py, VecDeque::new()));
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.fds.replace(py, FdTable::default()));
+        drop(self.requested.replace(py, HashMap::new()));
     }
 }
 

@@ -4,6 +4,7 @@
 //! only here.
 
 use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::Mutex;
 use std::thread;
@@ -84,6 +85,18 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> Result<(), String> {
         .map_err(|error| format!("no thread for Python: {error}"))
 }
 
+/// Set when Python can be used.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Python came up: other threads may attach. Release: they see all it did to get there.
+pub fn set_ready() {
+    READY.store(true, Ordering::Release);
+}
+
+pub fn is_ready() -> bool {
+    READY.load(Ordering::Acquire)
+}
+
 pub fn is_up() -> bool {
     matches!(&*state(), State::Up(_) | State::Occupied)
 }
@@ -104,7 +117,10 @@ pub fn post(job: impl FnOnce(Python<'_>) + Send + 'static) -> bool {
 
 fn main(settings: &Settings, queue: Receiver<Job>, then: impl FnOnce(Result<(), String>)) {
     match interpreter::start(settings) {
-        Ok(()) => then(Ok(())),
+        Ok(()) => {
+            set_ready();
+            then(Ok(()));
+        }
         Err(why) => {
             *state() = State::Failed(why.clone());
             return then(Err(why));

@@ -5,7 +5,12 @@
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run.
+//!
+//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
+//! `loop_thread` is the thread of a loop that Erlang started.
 
+pub mod call_threads;
+pub mod calls;
 mod command;
 mod command_signals;
 mod collector;
@@ -16,7 +21,9 @@ mod gil_cell;
 mod handle;
 mod interpreter;
 mod loop_class;
+mod loop_requests;
 mod loop_signals;
+pub mod loop_thread;
 pub mod main_thread;
 mod module;
 mod read_buffer;
@@ -25,6 +32,7 @@ mod sock_operation;
 mod timer_handle;
 mod transports;
 mod turn;
+mod values;
 mod waiting;
 
 pub use interpreter::Settings;

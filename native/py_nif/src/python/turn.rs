@@ -8,6 +8,7 @@ use super::errors;
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_requests;
 use super::loop_signals;
 use super::ready::Item;
 use super::sock_operation::SockOperation;
@@ -28,6 +29,9 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     wait(slf)?;
     if slf.get().native.signals.any() {
         loop_signals::take(slf)?;
+    }
+    if slf.get().served {
+        loop_requests::take(slf)?;
     }
     take_due(slf);
     run_ready(slf)
@@ -56,7 +60,7 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if !busy {
         // Signal handlers of Python run on this occasion, as after a `select()` in Python.
         py.check_signals()?;
-        if this.native.is_orphaned() {
+        if this.native.is_orphaned() && !this.served {
             return Err(PyRuntimeError::new_err(
                 "the py_event_worker of this isolated loop died",
             ));

@@ -1,0 +1,251 @@
+%% @doc Calls Python from Erlang.
+%%
+%% ```
+%% {ok, 4.0} = py:call(math, sqrt, [16]),
+%% {ok, <<"{\"a\": 1}">>} = py:call(json, dumps, [#{<<"a">> => 1}], #{sort_keys => true}),
+%% {ok, <<"done">>} = py:call(asyncio, sleep, [0.01, <<"done">>]).
+%% '''
+%%
+%% Modules and functions are named by atoms, UTF-8 binaries or strings; a function's name may be
+%% dotted (`"Class.method"'). It may be a plain function, a coroutine function or anything else
+%% that can be called. Plain functions run on threads of their own, one after another while they
+%% are short, side by side when one takes longer. Coroutines run on the default loop, which is
+%% started when it is first needed; `py_event_loop' has loops of your own.
+%%
+%% An answer is `{ok, Value}' or `{error, Reason}'. An exception of Python is a map, see
+%% `docs/values.md'; other reasons are atoms:
+%%
+%% <ul>
+%% <li>`timeout': it took too long. The coroutine is cancelled at its `await'; a plain function
+%%     cannot be stopped and is logged instead.</li>
+%% <li>`cancelled': by {@link cancel/1}, or it cancelled itself.</li>
+%% <li>`loop_down': the loop ended before the coroutine did.</li>
+%% <li>`overload': as many requests wait as may.</li>
+%% <li>`not_started': the application `erlang_loop' is not running.</li>
+%% </ul>
+%%
+%% When the calling process dies, what it asked for is cancelled as after a time-out.
+-module(py).
+
+-export([call/3, call/4, call/5]).
+-export([eval/1, eval/2, eval/3, exec/1, exec/2]).
+-export([submit/3, submit/4, await/1, await/2, yield/1, yield/2, cancel/1]).
+-export([cast/3, cast/4]).
+%% For py_event_loop.
+-export([ask/3, submit_to/2]).
+
+-export_type([name/0, kwargs/0, result/0, reason/0, task/0]).
+
+-define(TIMEOUT, 5000).
+
+%% A module, a function, or code.
+-type name() :: atom() | binary() | string().
+-type kwargs() :: #{atom() | binary() => term()}.
+-type reason() ::
+    timeout
+    | cancelled
+    | loop_down
+    | overload
+    | not_started
+    | noproc
+    %% An exception.
+    | map()
+    %% Python could not be started, and why.
+    | term().
+-type result() :: {ok, term()} | {error, reason()}.
+
+-record(py_task, {
+    %% The answer comes as `{py_reply, Token, result()}'.
+    token :: reference(),
+    owner :: pid(),
+    task :: py_nif:task()
+}).
+
+%% Something that was submitted. Only the process that submitted it can await it.
+-opaque task() :: #py_task{}.
+
+%% @equiv call(Module, Function, Args, #{}, 5000)
+-spec call(name(), name(), [term()]) -> result().
+call(Module, Function, Args) ->
+    call(Module, Function, Args, #{}, ?TIMEOUT).
+
+%% @equiv call(Module, Function, Args, Kwargs, 5000)
+-spec call(name(), name(), [term()], kwargs()) -> result().
+call(Module, Function, Args, Kwargs) ->
+    call(Module, Function, Args, Kwargs, ?TIMEOUT).
+
+%% @doc Calls a Python function and waits for its answer, at most `Timeout' milliseconds.
+-spec call(name(), name(), [term()], kwargs(), timeout()) -> result().
+call(Module, Function, Args, Kwargs, Timeout) ->
+    ask(default, {call, Module, Function, Args, Kwargs}, Timeout).
+
+%% @equiv eval(Code, #{}, 5000)
+-spec eval(name()) -> result().
+eval(Code) ->
+    eval(Code, #{}, ?TIMEOUT).
+
+%% @equiv eval(Code, Variables, 5000)
+-spec eval(name(), kwargs()) -> result().
+eval(Code, Variables) ->
+    eval(Code, Variables, ?TIMEOUT).
+
+%% @doc The value of an expression, which sees `Variables' and what {@link exec/1} left in the
+%% node's one shell module, `erlang_loop_shell'. A coroutine is awaited.
+-spec eval(name(), kwargs(), timeout()) -> result().
+eval(Code, Variables, Timeout) ->
+    ask(default, {eval, Code, Variables}, Timeout).
+
+%% @equiv exec(Code, 5000)
+-spec exec(name()) -> ok | {error, reason()}.
+exec(Code) ->
+    exec(Code, ?TIMEOUT).
+
+%% @doc Runs statements in the node's one shell module, `erlang_loop_shell': what they define is
+%% there for later calls, of all processes.
+-spec exec(name(), timeout()) -> ok | {error, reason()}.
+exec(Code, Timeout) ->
+    case ask(default, {exec, Code, #{}}, Timeout) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @equiv submit(Module, Function, Args, #{})
+-spec submit(name(), name(), [term()]) -> {ok, task()} | {error, reason()}.
+submit(Module, Function, Args) ->
+    submit(Module, Function, Args, #{}).
+
+%% @doc Starts a call and does not wait; {@link await/2}, {@link yield/2} and {@link cancel/1}
+%% take the task.
+-spec submit(name(), name(), [term()], kwargs()) -> {ok, task()} | {error, reason()}.
+submit(Module, Function, Args, Kwargs) ->
+    submit_to(default, {call, Module, Function, Args, Kwargs}).
+
+%% @equiv await(Task, 5000)
+-spec await(task()) -> result().
+await(Task) ->
+    await(Task, ?TIMEOUT).
+
+%% @doc Waits for a task's answer. After `Timeout' milliseconds the task is cancelled. A task that
+%% was awaited before, also in vain, is `{error, noproc}'.
+-spec await(task(), timeout()) -> result().
+await(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =:= self() ->
+    %% An open task answers, gives up or fails; one that is not has its answer in the mailbox
+    %% already, or was awaited before.
+    case py_nif:task_is_open(Task) of
+        true -> wait(Token, Task, Timeout);
+        false -> taken(Token, {error, noproc})
+    end.
+
+%% @equiv yield(Task, 0)
+-spec yield(task()) -> {value, result()} | timeout.
+yield(Task) ->
+    yield(Task, 0).
+
+%% @doc As `rpc:nb_yield/2': waits for a task's answer, and the task goes on after `Timeout'
+%% milliseconds without one.
+-spec yield(task(), timeout()) -> {value, result()} | timeout.
+yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =:= self() ->
+    case py_nif:task_is_open(Task) of
+        true ->
+            receive
+                {py_reply, Token, Result} -> {value, Result}
+            after Timeout -> timeout
+            end;
+        false ->
+            {value, taken(Token, {error, noproc})}
+    end.
+
+%% @doc Cancels a task: a coroutine gets `CancelledError' at its `await', and its end is the
+%% answer (`{error, cancelled}', unless it catches that); what has not begun will not begin; a
+%% plain function that runs is left alone and logged. Any process may do it, any number of times.
+-spec cancel(task()) -> ok.
+cancel(#py_task{task = Task}) ->
+    py_nif:task_cancel(Task).
+
+%% @equiv cast(Module, Function, Args, #{})
+-spec cast(name(), name(), [term()]) -> ok | {error, reason()}.
+cast(Module, Function, Args) ->
+    cast(Module, Function, Args, #{}).
+
+%% @doc Has a function called and does not want its answer. It goes on when the calling process
+%% dies. An exception is logged.
+-spec cast(name(), name(), [term()], kwargs()) -> ok | {error, reason()}.
+cast(Module, Function, Args, Kwargs) ->
+    case hand_in(undefined, default, {call, Module, Function, Args, Kwargs}) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @private
+-spec ask(py_nif:task_target(), py_nif:task_work(), timeout()) -> result().
+ask(Target, Work, Timeout) ->
+    %% Made here, so that `receive' skips what was in the mailbox before.
+    Token = make_ref(),
+    case py_nif:task_submit(Token, Target, Work) of
+        {ok, Task} ->
+            wait(Token, Task, Timeout);
+        {error, not_started} ->
+            case start() of
+                ok -> ask_again(Target, Work, Timeout);
+                {error, Reason} -> {error, Reason}
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+ask_again(Target, Work, Timeout) ->
+    Token = make_ref(),
+    case py_nif:task_submit(Token, Target, Work) of
+        {ok, Task} -> wait(Token, Task, Timeout);
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @private
+-spec submit_to(py_nif:task_target(), py_nif:task_work()) -> {ok, task()} | {error, reason()}.
+submit_to(Target, Work) ->
+    Token = make_ref(),
+    case hand_in(Token, Target, Work) of
+        {ok, Task} -> {ok, #py_task{token = Token, owner = self(), task = Task}};
+        {error, Reason} -> {error, Reason}
+    end.
+
+hand_in(Token, Target, Work) ->
+    case py_nif:task_submit(Token, Target, Work) of
+        {error, not_started} ->
+            case start() of
+                ok -> py_nif:task_submit(Token, Target, Work);
+                {error, Reason} -> {error, Reason}
+            end;
+        Answer ->
+            Answer
+    end.
+
+%% The task answers, or fails when its loop ends: one message in every case.
+wait(Token, Task, Timeout) ->
+    receive
+        {py_reply, Token, Result} -> Result
+    after Timeout -> give_up(Token, Task)
+    end.
+
+give_up(Token, Task) ->
+    case py_nif:task_give_up(Task) of
+        %% No message will come.
+        ok -> {error, timeout};
+        %% It came this moment.
+        done -> taken(Token, {error, timeout})
+    end.
+
+taken(Token, Otherwise) ->
+    receive
+        {py_reply, Token, Result} -> Result
+    after 0 -> Otherwise
+    end.
+
+%% Python and the default loop, when they are first needed.
+start() ->
+    try py_interpreter:ensure_started() of
+        ok -> py_event_loop_sup:ensure_default();
+        {error, Reason} -> {error, Reason}
+    catch
+        exit:{noproc, _} -> {error, not_started}
+    end.

@@ -1,0 +1,126 @@
+%% @doc The process of a loop that Erlang started: it owns the loop, and stands for it wherever
+%% the loop is named. When it ends, so does the loop, and whoever waits for an answer of it gets
+%% `{error, loop_down}' at once. When the loop ends, so does the process.
+%%
+%% Takes the messages of {@link py_keeper}, and from the loop's thread, in this order:
+%%
+%% <ul>
+%% <li>`{py_loop, Token, ready}': the init code was run, the loop takes requests.</li>
+%% <li>`{py_loop, Token, {failed, Exception}}', of the init code or of the loop itself.</li>
+%% <li>`{py_loop, Token, {ended, {ok, Left}}}': it has ended, `Left' are tasks that did not.</li>
+%% </ul>
+-module(py_event_loop_server).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start_link/1, stop/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-record(state, {
+    name :: atom(),
+    loop :: py_nif:loop_ref(),
+    token :: integer(),
+    timers = py_keeper:new() :: py_keeper:timers(),
+    %% Who wants to know what did not end.
+    stopping = [] :: [gen_server:from()]
+}).
+
+-spec start_link(py_event_loop:options()) -> {ok, pid()} | {error, term()}.
+start_link(#{name := Name} = Options) when is_atom(Name), Name =/= undefined ->
+    started(gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}]));
+start_link(Options) ->
+    started(gen_server:start_link(?MODULE, Options, [{timeout, infinity}])).
+
+started({ok, Pid}) -> {ok, Pid};
+started({error, Reason}) -> {error, Reason};
+started(ignore) -> {error, ignore}.
+
+%% @doc Ends the loop in order.
+-spec stop(pid() | atom(), timeout()) -> {ok, [term()]}.
+stop(Loop, Timeout) ->
+    gen_server:call(Loop, stop, Timeout).
+
+-spec init(py_event_loop:options()) -> {ok, #state{}} | {stop, term()}.
+init(Options) ->
+    %% So that terminate/2 runs when the supervisor stops us.
+    _ = process_flag(trap_exit, true),
+    Name = maps:get(name, Options, undefined),
+    Init = unicode:characters_to_binary(maps:get(init, Options, <<>>)),
+    Limit = maps:get(max_queue, Options, 100_000),
+    Patience = maps:get(patience, Options, 5000),
+    case py_interpreter:ensure_started() of
+        ok ->
+            Token = erlang:unique_integer(),
+            Text = atom_to_binary(Name),
+            case py_nif:python_loop_start(Token, Text, Init, Limit, Patience) of
+                {ok, Loop} ->
+                    State = #state{name = Name, loop = Loop, token = Token},
+                    wait_ready(State, maps:get(default, Options, false));
+                {error, Reason} ->
+                    {stop, Reason}
+            end;
+        {error, Reason} ->
+            {stop, Reason}
+    end.
+
+%% The init code runs for as long as it likes; it may use the loop, which then needs its keeper.
+wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
+    receive
+        {py_loop, Token, ready} when IsDefault ->
+            ok = py_nif:python_loop_set_default(State#state.loop),
+            {ok, State};
+        {py_loop, Token, ready} ->
+            {ok, State};
+        {py_loop, Token, {failed, Exception}} ->
+            {stop, {init_failed, Exception}};
+        {'EXIT', _Parent, Reason} ->
+            {stop, Reason};
+        {Tag, _} = Message when Tag =:= arm; Tag =:= timer_due ->
+            wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault);
+        {loop_timer, _, _} = Message ->
+            wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault);
+        {select, _, _, ready_input} = Message ->
+            wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault)
+    end.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {noreply, #state{}} | {reply, {error, unknown_call}, #state{}}.
+handle_call(stop, From, #state{stopping = Stopping} = State) ->
+    %% `closed': the thread's last message is on its way.
+    _ = py_nif:python_loop_stop(State#state.loop),
+    {noreply, State#state{stopping = [From | Stopping]}};
+handle_call(Call, {From, _}, State) ->
+    ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(Cast, State) ->
+    ?LOG_WARNING("~p: unknown cast ~p", [State#state.name, Cast]),
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({py_loop, Token, {ended, {ok, Left}}}, #state{token = Token} = State) ->
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, State#state.stopping),
+    {stop, normal, State};
+handle_info({py_loop, Token, {failed, Exception}}, #state{token = Token} = State) ->
+    {stop, {loop_failed, Exception}, State};
+%% The thread's last word follows.
+handle_info({loop_closed, _, _} = Message, #state{timers = Timers} = State) ->
+    {noreply, State#state{timers = py_keeper:handle(Message, Timers)}};
+handle_info({'EXIT', _, Reason}, State) ->
+    {stop, Reason, State};
+handle_info(Message, #state{timers = Timers} = State) ->
+    case py_keeper:is_message(Message) of
+        true ->
+            {noreply, State#state{timers = py_keeper:handle(Message, Timers)}};
+        false ->
+            ?LOG_WARNING("~p: unknown message ~p", [State#state.name, Message]),
+            {noreply, State}
+    end.
+
+%% The loop notices our end by its monitor, and comes to its own.
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, _State) ->
+    ok.

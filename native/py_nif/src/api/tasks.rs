@@ -1,0 +1,98 @@
+//! Requests: hand one in, take it back.
+
+use rustler::{Encoder, Env, LocalPid, NifResult, Term};
+
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::loops::{registry, Refused, Work};
+use crate::python::call_threads::{self, Job};
+use crate::python::{calls, loop_thread, main_thread};
+use crate::tasks::{reports, Request, Task, What};
+
+/// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
+/// awaited.
+#[rustler::nif]
+fn task_submit<'a>(
+    env: Env<'a>,
+    token: Term<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+) -> NifResult<Term<'a>> {
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    let token = (!token.is_atom()).then_some(token);
+    let home = match target.is_atom() {
+        true => None,
+        false => match registry::owned_by(&target.decode()?) {
+            Some(native) => Some(native),
+            None => return Ok((atoms::error(), atoms::loop_down()).encode(env)),
+        },
+    };
+    let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    };
+    let request = Request::decode(env, what, token)?;
+    let to_loop = match &request.what {
+        What::Call { module, function } => {
+            home.is_some() || calls::is_known_coroutine(module, function)
+        }
+        _ => false,
+    };
+    let task = request.task.clone();
+    let refused = match to_loop {
+        true => default.post(&task, Work::Run(request)).map_err(|(why, _)| why),
+        false => call_threads::post(Job { request, home }).map_err(|(why, _)| why),
+    };
+    Ok(submitted(env, task, refused))
+}
+
+fn submitted(env: Env<'_>, task: Ref<Task>, refused: Result<(), Refused>) -> Term<'_> {
+    match refused {
+        // A loop that ends this moment may have answered already.
+        Err(why) if task.give_up(Sender::Scheduler(env)) => {
+            (atoms::error(), why.atom()).encode(env)
+        }
+        _ => (atoms::ok(), task).encode(env),
+    }
+}
+
+/// `done`: the answer is in the caller's mailbox; `ok`: none will come.
+#[rustler::nif]
+fn task_give_up<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
+    match task.give_up(Sender::Scheduler(env)) {
+        true => atoms::ok().encode(env),
+        false => atoms::done().encode(env),
+    }
+}
+
+#[rustler::nif]
+fn task_cancel<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
+    task.cancel(Sender::Scheduler(env));
+    atoms::ok().encode(env)
+}
+
+/// Whether an answer may still come.
+#[rustler::nif]
+fn task_is_open(task: Ref<Task>) -> bool {
+    task.is_wanted()
+}
+
+/// The calling process hears of work that outlives its caller.
+#[rustler::nif]
+fn calls_started(env: Env<'_>, pid: LocalPid, max_threads: usize, max_queue: usize) -> Term<'_> {
+    reports::listen(pid);
+    call_threads::limit(max_threads, max_queue);
+    atoms::ok().encode(env)
+}
+
+#[rustler::nif]
+fn calls_info(env: Env<'_>) -> NifResult<Term<'_>> {
+    let info = call_threads::info();
+    Term::map_new(env)
+        .map_put(atoms::threads(), info.workers)?
+        .map_put(atoms::idle(), info.idle)?
+        .map_put(atoms::queued(), info.queued)?
+        .map_put(atoms::ended(), info.ended)
+}

@@ -1,0 +1,169 @@
+//! What Erlang asked of a loop: the way in, and who still waits for an answer.
+//!
+//! Posted from any thread; taken by the loop's thread at the start of a turn
+//! (`python/loop_requests.rs`). When the loop ends, for whatever reason and whatever its thread
+//! does at that moment, everybody who waits is told at once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use event_loop::inbox::Taken;
+use event_loop::{Inbox, PushError};
+use pyo3::{Py, PyAny};
+use rustler::Atom;
+
+use super::NativeLoop;
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::tasks::{Request, Task};
+
+pub enum Work {
+    /// Call the function: here if it is a coroutine function.
+    Run(Request),
+    /// Await what a function on a call thread has answered.
+    Await(Ref<Task>, Py<PyAny>),
+    /// Cancel the task of this number.
+    Cancel(u64),
+}
+
+/// Why a loop takes no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its inbox is full.
+    Overload,
+    /// It is stopping or closed.
+    Down,
+}
+
+impl Refused {
+    pub fn atom(self) -> Atom {
+        match self {
+            Refused::Overload => atoms::overload(),
+            Refused::Down => atoms::loop_down(),
+        }
+    }
+}
+
+pub struct Requests {
+    inbox: Inbox<Work>,
+    /// Cancellations go beside the inbox: they are few, and never refused for want of room.
+    cancels: Inbox<Work>,
+    /// Everybody who waits for an answer of this loop. `None` when it has ended.
+    waiting: Mutex<Option<HashMap<u64, Ref<Task>>>>,
+    stop_asked: AtomicBool,
+    stop_seen: AtomicBool,
+}
+
+impl Requests {
+    pub fn new(limit: usize) -> Self {
+        Requests {
+            inbox: Inbox::with_limit(limit),
+            cancels: Inbox::new(),
+            waiting: Mutex::new(Some(HashMap::new())),
+            stop_asked: AtomicBool::new(false),
+            stop_seen: AtomicBool::new(false),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<u64, Ref<Task>>>> {
+        // Single insertions and removals: whole also after a panic.
+        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Hands work to the loop. Refused work comes back.
+    pub fn post(
+        &self,
+        native: &NativeLoop,
+        task: &Ref<Task>,
+        work: Work,
+    ) -> Result<(), (Refused, Work)> {
+        match &mut *self.waiting() {
+            Some(waiting) => waiting.insert(task.id, task.clone()),
+            None => return Err((Refused::Down, work)),
+        };
+        match self.inbox.push(work) {
+            Ok(was_empty) => {
+                if was_empty {
+                    native.core.wake();
+                }
+                Ok(())
+            }
+            Err(refused) => {
+                self.forget(task.id);
+                Err(match refused {
+                    PushError::Full(work) => (Refused::Overload, work),
+                    PushError::Closed(work) => (Refused::Down, work),
+                })
+            }
+        }
+    }
+
+    pub fn cancel(&self, native: &NativeLoop, id: u64) {
+        // Refused by a loop that has ended: so has its task.
+        if let Ok(true) = self.cancels.push(Work::Cancel(id)) {
+            native.core.wake();
+        }
+    }
+
+    /// The loop's cheap look.
+    pub fn any(&self) -> bool {
+        !self.inbox.is_empty() || !self.cancels.is_empty()
+    }
+
+    /// Work first: what is to be cancelled may be in it.
+    pub fn take(&self) -> std::iter::Chain<Taken<Work>, Taken<Work>> {
+        let cancels = self.cancels.take();
+        self.inbox.take().chain(cancels)
+    }
+
+    /// It was answered.
+    pub fn forget(&self, id: u64) {
+        let forgotten = self.waiting().as_mut().and_then(|waiting| waiting.remove(&id));
+        drop(forgotten);
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.inbox.is_closed()
+    }
+
+    pub fn waiting_len(&self) -> usize {
+        self.waiting().as_ref().map_or(0, HashMap::len)
+    }
+
+    pub fn queued_len(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Takes no more work and has the loop's thread come to its end.
+    pub fn stop(&self, native: &NativeLoop) {
+        self.inbox.close();
+        // Release: whoever sees it also finds the inbox closed.
+        self.stop_asked.store(true, Ordering::Release);
+        native.core.wake();
+    }
+
+    /// Whether Erlang wants the loop to end, or its worker died. True once: the thread that sees
+    /// it comes to its end.
+    pub fn must_stop(&self, native: &NativeLoop) -> bool {
+        let asked = self.stop_asked.load(Ordering::Acquire) || native.is_orphaned();
+        asked && !self.stop_seen.swap(true, Ordering::Relaxed)
+    }
+
+    /// The loop has ended: who waits is told, at once.
+    pub fn end(&self, sender: Sender<'_>) {
+        self.inbox.close();
+        let waiting = self.waiting().take();
+        for task in waiting.into_iter().flat_map(HashMap::into_values) {
+            task.fail(sender, atoms::loop_down());
+        }
+    }
+}
+
+impl NativeLoop {
+    /// As [`Requests::post`].
+    pub fn post(self: &Arc<Self>, task: &Ref<Task>, work: Work) -> Result<(), (Refused, Work)> {
+        self.requests.post(self, task, work)
+    }
+}

@@ -1,0 +1,221 @@
+//! The threads that plain functions run on: never a scheduler of the VM, never a loop.
+//!
+//! One thread does all calls one after another as long as they are short: with one GIL more
+//! threads would only hand it to and fro. A *standby* thread watches. When calls wait and none
+//! has ended for a while, the function that runs is blocked or computes: the standby becomes a
+//! worker, and a new standby is started, up to the limit. Workers beyond the first end when they
+//! had nothing to do for some seconds.
+
+use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use super::calls;
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::loops::{NativeLoop, Refused};
+use crate::tasks::Request;
+
+/// So long may calls wait for a call that does not end before another thread takes them.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// So long a thread beyond the first stays without work.
+const IDLE: Duration = Duration::from_secs(3);
+
+pub struct Job {
+    pub request: Request,
+    /// The loop that was asked; what has to be awaited goes back there.
+    pub home: Option<Arc<NativeLoop>>,
+}
+
+/// Guarded by one lock, which is held for a few instructions at a time.
+struct Pool {
+    queue: VecDeque<Job>,
+    /// Threads that run calls or wait for some, the standby not among them.
+    workers: usize,
+    /// Of these, waiting.
+    idle: usize,
+    /// Whether there is a standby thread.
+    standby: bool,
+    /// Whether the standby looks at its watch: it needs no wake-up then.
+    watching: bool,
+    /// Calls that have ended so far.
+    ended: u64,
+    max_threads: usize,
+    max_queue: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    queue: VecDeque::new(),
+    workers: 0,
+    idle: 0,
+    standby: false,
+    watching: false,
+    ended: 0,
+    max_threads: 64,
+    max_queue: 100_000,
+});
+static WORK: Condvar = Condvar::new();
+static WATCH: Condvar = Condvar::new();
+
+fn pool() -> MutexGuard<'static, Pool> {
+    // Counters and a queue: whole also after a panic.
+    POOL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+pub struct Info {
+    pub workers: usize,
+    pub idle: usize,
+    pub queued: usize,
+    pub ended: u64,
+}
+
+pub fn info() -> Info {
+    let pool = pool();
+    Info {
+        workers: pool.workers,
+        idle: pool.idle,
+        queued: pool.queue.len(),
+        ended: pool.ended,
+    }
+}
+
+/// Threads and waiting calls at most. More threads than that end as they become idle.
+pub fn limit(max_threads: usize, max_queue: usize) {
+    let mut pool = pool();
+    pool.max_threads = max_threads.max(1);
+    pool.max_queue = max_queue;
+}
+
+/// Queues a call. Any thread; never waits for Python.
+pub fn post(job: Job) -> Result<(), (Refused, Job)> {
+    let mut pool = pool();
+    if pool.queue.len() >= pool.max_queue {
+        return Err((Refused::Overload, job));
+    }
+    if pool.workers == 0 {
+        if !start(worker) {
+            return Err((Refused::Overload, job));
+        }
+        pool.workers = 1;
+    }
+    pool.queue.push_back(job);
+    match pool.idle {
+        0 => pool.have_watched(),
+        _ => WORK.notify_one(),
+    }
+    Ok(())
+}
+
+impl Pool {
+    /// Calls wait and every worker is busy: the standby looks at its watch.
+    fn have_watched(&mut self) {
+        if self.standby && !self.watching {
+            self.watching = true;
+            WATCH.notify_one();
+        }
+    }
+}
+
+fn start(body: fn()) -> bool {
+    thread::Builder::new()
+        .name("python-call".to_owned())
+        // As Python's main thread.
+        .stack_size(8 << 20)
+        .spawn(body)
+        .is_ok()
+}
+
+/// Attached once for the life of the thread, so that Python keeps its state of the thread;
+/// waiting is done detached.
+fn worker() {
+    Python::attach(|py| py.detach(work));
+}
+
+fn work() {
+    ensure_standby();
+    while wait_for_work() {
+        Python::attach(|py| {
+            while let Some(job) = next() {
+                // A panic in our own code must not take the thread with it.
+                let ran = catch_unwind(AssertUnwindSafe(|| {
+                    calls::run(py, &job.request, job.home.as_ref());
+                }));
+                if ran.is_err() {
+                    job.request.task.fail(Sender::Thread, atoms::panicked());
+                }
+                drop(job);
+                pool().ended += 1;
+            }
+        });
+    }
+}
+
+fn next() -> Option<Job> {
+    let mut pool = pool();
+    let job = pool.queue.pop_front();
+    if !pool.queue.is_empty() && pool.idle == 0 {
+        pool.have_watched();
+    }
+    job
+}
+
+/// `false`: this thread has been idle long enough, and is not the last one.
+fn wait_for_work() -> bool {
+    let mut pool = pool();
+    pool.idle += 1;
+    loop {
+        if !pool.queue.is_empty() {
+            pool.idle -= 1;
+            return true;
+        }
+        let (again, waited) = WORK
+            .wait_timeout(pool, IDLE)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        pool = again;
+        if waited.timed_out() && pool.queue.is_empty() && pool.workers > 1 {
+            pool.idle -= 1;
+            pool.workers -= 1;
+            return false;
+        }
+    }
+}
+
+fn ensure_standby() {
+    let mut pool = pool();
+    if !pool.standby && pool.workers < pool.max_threads {
+        // Without memory for another thread calls wait for the ones before them.
+        pool.standby = start(standby);
+        // It begins with a look at the queue.
+        pool.watching = true;
+    }
+}
+
+/// Waits until it is needed, then becomes a worker.
+fn standby() {
+    {
+        let mut pool = pool();
+        loop {
+            if pool.queue.is_empty() || pool.idle > 0 {
+                pool.watching = false;
+                pool = WATCH.wait(pool).unwrap_or_else(|poisoned| poisoned.into_inner());
+                continue;
+            }
+            pool.watching = true;
+            let ended = pool.ended;
+            (pool, _) = WATCH
+                .wait_timeout(pool, PATIENCE)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            if pool.ended == ended && !pool.queue.is_empty() && pool.idle == 0 {
+                break;
+            }
+        }
+        pool.standby = false;
+        pool.watching = false;
+        pool.workers += 1;
+    }
+    worker();
+}

@@ -1,0 +1,216 @@
+//! Runs a request: finds the function, converts, calls, answers.
+//!
+//! Called on call threads, and on a loop's thread for coroutine functions. Whatever the code
+//! raises is the answer: `SystemExit` ends neither a thread nor the node.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, LazyLock, RwLock};
+
+use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
+
+use super::values;
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::loops::{NativeLoop, Refused, Work};
+use crate::tasks::{reports, Place, Request, Task, What};
+
+/// Runs a request on a call thread; what has to be awaited goes to `home`.
+pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
+    let task = &request.task;
+    if !task.begin(Place::CallThread) {
+        return settle(task, home);
+    }
+    match perform(py, request) {
+        Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
+        outcome => {
+            answer(py, task, outcome);
+            settle(task, home);
+        }
+    }
+}
+
+fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
+    match &request.what {
+        What::Call { module, function } => {
+            let callable = find(py, module, function, true)?;
+            if is_coroutine_function(&callable) {
+                remember_coroutine(module, function);
+            }
+            call(&callable, request)
+        }
+        What::Eval(code) => evaluate(py, request, "eval", code),
+        What::Exec(code) => evaluate(py, request, "exec", code),
+    }
+}
+
+pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
+    let py = callable.py();
+    let (args, kwargs) = request.with_terms(|args, kwargs| -> PyResult<_> {
+        Ok((values::arguments(py, args)?, values::keywords(py, kwargs)?))
+    })?;
+    callable.call(args, kwargs.as_ref())
+}
+
+/// The namespace that `py:eval/1,2` and `py:exec/1` share.
+fn shell(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+    static SHELL: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let dict = SHELL.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
+        let module = PyModule::new(py, "erlang_loop_shell")?;
+        py.import("sys")?.getattr("modules")?.set_item("erlang_loop_shell", &module)?;
+        module.setattr("__builtins__", py.import("builtins")?)?;
+        Ok(module.dict().unbind())
+    })?;
+    Ok(dict.bind(py))
+}
+
+fn evaluate<'py>(
+    py: Python<'py>,
+    request: &Request,
+    mode: &str,
+    code: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let builtins = py.import("builtins")?;
+    let code = builtins.call_method1("compile", (code, "<erlang>", mode))?;
+    let globals = shell(py)?;
+    match request.with_terms(|variables, _| values::keywords(py, variables))? {
+        Some(locals) => builtins.call_method1(mode, (code, globals, locals)),
+        None => builtins.call_method1(mode, (code, globals)),
+    }
+}
+
+/// The function, or what is found by walking its dots. On a loop's thread nothing is imported:
+/// that takes time, and `ModuleNotFoundError` sends the request to a call thread.
+pub fn find<'py>(
+    py: Python<'py>,
+    module: &str,
+    function: &str,
+    import: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let walk = |mut found: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
+        for name in function.split('.') {
+            found = found.getattr(PyString::new(py, name))?;
+        }
+        Ok(found)
+    };
+    if let Some(loaded) = loaded(py, module)? {
+        match walk(loaded) {
+            // It may be half imported, by another thread: the import below waits for that.
+            Err(error) if import && error.is_instance_of::<PyAttributeError>(py) => {}
+            found => return found,
+        }
+    }
+    match import {
+        true => walk(py.import(PyString::new(py, module))?.into_any()),
+        false => Err(PyModuleNotFoundError::new_err(())),
+    }
+}
+
+fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
+        Ok(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
+    })?;
+    let found = modules.bind(py).get_item(PyString::new(py, module))?;
+    Ok(found.filter(|module| !module.is_none()))
+}
+
+// ---- what has to be awaited ----
+
+/// The function's own mark, as `inspect.iscoroutinefunction` reads it.
+pub fn is_coroutine_function(callable: &Bound<'_, PyAny>) -> bool {
+    const CO_COROUTINE: u32 = 0x80;
+    let py = callable.py();
+    let code = callable.getattr(pyo3::intern!(py, "__code__"));
+    code.and_then(|code| code.getattr(pyo3::intern!(py, "co_flags")))
+        .and_then(|flags| flags.extract::<u32>())
+        .is_ok_and(|flags| flags & CO_COROUTINE != 0)
+}
+
+#[allow(unsafe_code, reason = "asks CPython for a type's slots")]
+fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: attached; the type of a live object, whose slots are fixed.
+    unsafe {
+        let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
+        !slots.is_null() && (*slots).am_await.is_some()
+    }
+}
+
+/// The names of functions that were coroutine functions when last looked at: the next call goes
+/// straight to the loop, which looks again.
+static COROUTINES: LazyLock<RwLock<HashMap<String, HashSet<String>>>> =
+    LazyLock::new(RwLock::default);
+
+pub fn is_known_coroutine(module: &str, function: &str) -> bool {
+    let known = COROUTINES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    known.get(module).is_some_and(|functions| functions.contains(function))
+}
+
+fn remember_coroutine(module: &str, function: &str) {
+    let mut known = COROUTINES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    known.entry(module.to_owned()).or_default().insert(function.to_owned());
+}
+
+pub fn forget_coroutine(module: &str, function: &str) {
+    let mut known = COROUTINES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(functions) = known.get_mut(module) {
+        functions.remove(function);
+    }
+}
+
+fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+    let py = value.py();
+    let target = home.cloned().or_else(super::loop_thread::default_loop);
+    let Some(target) = target else {
+        return refuse(py, task, value, Refused::Down);
+    };
+    if let Err((why, Work::Await(_, value))) =
+        target.post(task, Work::Await(task.clone(), value.unbind()))
+    {
+        refuse(py, task, value.into_bound(py), why);
+    }
+}
+
+fn refuse(py: Python<'_>, task: &Ref<Task>, value: Bound<'_, PyAny>, why: Refused) {
+    close(&value);
+    let reason = why.atom();
+    py.detach(|| task.answer(|env| rustler::Encoder::encode(&(atoms::error(), reason), env)));
+}
+
+/// A coroutine that will not be awaited, on purpose: Python need not warn.
+pub fn close(value: &Bound<'_, PyAny>) {
+    if let Err(error) = value.call_method0("close") {
+        // It ran none of its code yet; a Future has no `close` and needs none.
+        if !error.is_instance_of::<PyAttributeError>(value.py()) {
+            error.write_unraisable(value.py(), Some(value));
+        }
+    }
+}
+
+// ---- the answer ----
+
+pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
+    if let (true, Err(error)) = (task.is_cast, &outcome) {
+        report_cast(py, task, error);
+    }
+    task.answer(|env| values::result(env, &outcome, py));
+}
+
+fn report_cast(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+    let own = rustler::OwnedEnv::new();
+    own.run(|env| {
+        let report = (atoms::cast_failed(), task.name.as_str(), values::exception(env, py, error));
+        reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
+    });
+}
+
+fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
+    task.ended();
+    if let Some(home) = home {
+        home.requests.forget(task.id);
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests on the loop's thread: a turn takes them here, and their coroutines become asyncio
+//! tasks whose end is the answer.
+
+use pyo3::exceptions::asyncio::CancelledError;
+use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rustler::Encoder;
+
+use super::call_threads::{self, Job};
+use super::calls;
+use super::loop_class::Loop;
+use crate::atoms;
+use crate::beam::resource::Ref;
+use crate::loops::Work;
+use crate::tasks::{Place, Request, Task, What};
+
+/// Starts what was asked for since the last turn. Only what must end the loop comes back.
+pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let native = &slf.get().native;
+    if native.requests.must_stop(native) {
+        // `served.py` sees to the rest.
+        slf.get().stopping.set(py, true);
+    }
+    if !native.requests.any() {
+        return Ok(());
+    }
+    for work in native.requests.take() {
+        match work {
+            Work::Run(request) => run(slf, request),
+            Work::Await(task, value) => start(slf, &task, value.into_bound(py)),
+            Work::Cancel(id) => cancel(slf, id)?,
+        }
+    }
+    Ok(())
+}
+
+fn run(slf: &Bound<'_, Loop>, request: Request) {
+    let py = slf.py();
+    let What::Call { module, function } = &request.what else {
+        return to_call_thread(slf, request);
+    };
+    let callable = match calls::find(py, module, function, false) {
+        Ok(callable) if request.inline || calls::is_coroutine_function(&callable) => callable,
+        // A plain function; a module that must be imported, or is just being.
+        Ok(_) => {
+            calls::forget_coroutine(module, function);
+            return to_call_thread(slf, request);
+        }
+        Err(error)
+            if error.is_instance_of::<PyModuleNotFoundError>(py)
+                || error.is_instance_of::<PyAttributeError>(py) =>
+        {
+            return to_call_thread(slf, request)
+        }
+        Err(error) => return answer(slf, &request.task, Err(error)),
+    };
+    if !request.task.is_wanted() {
+        return slf.get().native.requests.forget(request.task.id);
+    }
+    match calls::call(&callable, &request) {
+        Ok(value) if !request.inline => start(slf, &request.task, value),
+        outcome => answer(slf, &request.task, outcome),
+    }
+}
+
+/// Plain functions never hold up a loop.
+fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
+    let home = Some(slf.get().native.clone());
+    if let Err((why, job)) = call_threads::post(Job { request, home }) {
+        let task = &job.request.task;
+        task.answer(|env| (atoms::error(), why.atom()).encode(env));
+        slf.get().native.requests.forget(task.id);
+    }
+}
+
+/// Has the loop await `value`.
+fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
+    let py = slf.py();
+    let native = &slf.get().native;
+    if !task.begin(Place::Loop(std::sync::Arc::downgrade(native))) {
+        calls::close(&value);
+        return native.requests.forget(task.id);
+    }
+    let started = || -> PyResult<()> {
+        let asyncio_task = if value.is_instance(&coroutine_type(py)?)? {
+            let options = PyDict::new(py);
+            options.set_item(pyo3::intern!(py, "name"), PyString::new(py, &task.name))?;
+            slf.call_method(pyo3::intern!(py, "create_task"), (&value,), Some(&options))?
+        } else {
+            // Other awaitables: a Future of this loop, an object with `__await__`.
+            let options = PyDict::new(py);
+            options.set_item("loop", slf)?;
+            py.import("asyncio")?.call_method("ensure_future", (&value,), Some(&options))?
+        };
+        let ended = Ended { task: task.clone(), owner: slf.clone().unbind() };
+        asyncio_task.call_method1(pyo3::intern!(py, "add_done_callback"), (Py::new(py, ended)?,))?;
+        slf.get().requested.with(py, |tasks| tasks.insert(task.id, asyncio_task.unbind()));
+        Ok(())
+    };
+    if let Err(error) = started() {
+        calls::close(&value);
+        answer(slf, task, Err(error));
+    }
+}
+
+fn coroutine_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    use pyo3::sync::PyOnceLock;
+    use pyo3::types::PyType;
+    static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    Ok(TYPE.import(py, "types", "CoroutineType")?.clone().into_any())
+}
+
+fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
+    let py = slf.py();
+    let found = slf.get().requested.with(py, |tasks| tasks.get(&id).map(|task| task.clone_ref(py)));
+    match found {
+        Some(task) => task.bind(py).call_method0("cancel").map(drop),
+        // It has just ended.
+        None => Ok(()),
+    }
+}
+
+fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
+    let py = slf.py();
+    slf.get().native.requests.forget(task.id);
+    match &outcome {
+        Err(error) if error.is_instance_of::<CancelledError>(py) => {
+            task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
+        }
+        _ => calls::answer(py, task, outcome),
+    }
+}
+
+/// The done callback of a requested task.
+#[pyclass(frozen, module = "erlang_loop._native")]
+struct Ended {
+    task: Ref<Task>,
+    owner: Py<Loop>,
+}
+
+#[pymethods]
+impl Ended {
+    fn __call__(&self, ended: &Bound<'_, PyAny>) {
+        let py = ended.py();
+        let owner = self.owner.bind(py);
+        let kept = owner.get().requested.with(py, |tasks| tasks.remove(&self.task.id));
+        drop(kept);
+        let outcome = ended.call_method0(pyo3::intern!(py, "result"));
+        answer(owner, &self.task, outcome);
+    }
+}

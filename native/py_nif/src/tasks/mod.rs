@@ -1,0 +1,11 @@
+//! What Erlang asked of Python and has not got an answer to yet.
+//!
+//! `request` is what to do, `task` its life from the question to the one answer, `reports` how
+//! Erlang's log hears of work that nobody waits for any more.
+
+pub mod reports;
+mod request;
+mod task;
+
+pub use request::{Request, What};
+pub use task::{Place, Task};

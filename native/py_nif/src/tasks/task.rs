@@ -1,0 +1,258 @@
+//! A request's life, as the resource that Erlang holds of it.
+//!
+//! ```text
+//! Queued ──> Running ──> Done       the answer was sent
+//!    └──────────┴──────> GivenUp    nobody waits: a time-out, or the caller died
+//! ```
+//!
+//! There is one answer at most, `{py_reply, Token, Result}`, and it is sent under the task's
+//! lock. Giving up takes the same lock: either the answer is in the mailbox by then, or none
+//! will ever come. That is how a time-out leaves no stray message behind, though `enif_send`
+//! knows no process aliases.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, Weak};
+use std::time::Instant;
+
+use rustler::env::SavedTerm;
+use rustler::{Encoder, Env, LocalPid, OwnedEnv, Term};
+
+use super::reports;
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
+use crate::loops::NativeLoop;
+
+/// Where a task runs, and so how it can be stopped.
+#[derive(Clone)]
+pub enum Place {
+    /// A plain function on a call thread. Python cannot be interrupted there: it is reported.
+    CallThread,
+    /// A coroutine on this loop, which cancels it at its `await`.
+    Loop(Weak<NativeLoop>),
+}
+
+enum Phase {
+    Queued,
+    Running(Place),
+    Done,
+    GivenUp {
+        /// Since when a plain function runs for nobody.
+        since: Option<Instant>,
+    },
+}
+
+/// What an answer needs. Taken by the one who answers.
+struct Reply {
+    to: LocalPid,
+    env: OwnedEnv,
+    token: SavedTerm,
+}
+
+/// Guarded together: whoever changes the phase to `Done` sends the answer before it lets go.
+struct Life {
+    phase: Phase,
+    reply: Option<Reply>,
+    monitor: Option<Monitor>,
+}
+
+pub struct Task {
+    pub id: u64,
+    /// For reports and for the name of the asyncio task.
+    pub name: String,
+    /// Nobody waits for it, and its caller's death is no reason to stop.
+    pub is_cast: bool,
+    life: Mutex<Life>,
+}
+
+impl Task {
+    /// A task of the calling process, which is answered with `token`; without one it is a cast.
+    /// The caller's death gives it up.
+    pub fn new(env: Env<'_>, name: String, token: Option<Term<'_>>) -> Ref<Task> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let reply = token.map(|token| {
+            let own = OwnedEnv::new();
+            let token = own.save(token);
+            Reply { to: env.pid(), env: own, token }
+        });
+        let task = Ref::new(Task {
+            // Relaxed: only uniqueness matters.
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            is_cast: reply.is_none(),
+            life: Mutex::new(Life { phase: Phase::Queued, reply, monitor: None }),
+        });
+        if !task.is_cast {
+            // It is the calling process, so it is alive.
+            let monitor = task.monitor(Sender::Scheduler(env), &env.pid());
+            task.lock().monitor = monitor;
+        }
+        task
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Life> {
+        // Every change below is a single assignment.
+        self.life.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// It runs from now on, there. `false`: nobody wants it any more.
+    pub fn begin(&self, place: Place) -> bool {
+        let mut life = self.lock();
+        match life.phase {
+            Phase::Queued | Phase::Running(_) => {
+                life.phase = Phase::Running(place);
+                true
+            }
+            Phase::Done | Phase::GivenUp { .. } => false,
+        }
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.lock().phase, Phase::Queued | Phase::Running(_))
+    }
+
+    pub fn is_done(&self) -> bool {
+        matches!(self.lock().phase, Phase::Done)
+    }
+
+    /// Nobody waits any longer: no answer will be sent. `false`: it was sent already.
+    pub fn give_up(&self, sender: Sender<'_>) -> bool {
+        let on_loop = {
+            let mut life = self.lock();
+            let place = match &life.phase {
+                Phase::Done => return false,
+                Phase::GivenUp { .. } => return true,
+                Phase::Queued => None,
+                Phase::Running(place) => Some(place.clone()),
+            };
+            life.monitor = None;
+            let runs = matches!(place, Some(Place::CallThread));
+            life.phase = Phase::GivenUp { since: runs.then(Instant::now) };
+            if runs {
+                self.report_running(sender);
+            }
+            match place {
+                Some(Place::Loop(native)) => native.upgrade(),
+                _ => None,
+            }
+        };
+        if let Some(native) = on_loop {
+            native.requests.cancel(&native, self.id);
+        }
+        true
+    }
+
+    fn report_running(&self, sender: Sender<'_>) {
+        reports::send(sender, (atoms::call_given_up(), self.id, self.name.as_str()));
+    }
+
+    /// A function that ran for nobody has ended.
+    pub fn ended(&self) {
+        let since = match &mut self.lock().phase {
+            Phase::GivenUp { since } => since.take(),
+            _ => None,
+        };
+        if let Some(since) = since {
+            let late = since.elapsed().as_millis() as u64;
+            let report = (atoms::call_ended(), self.id, self.name.as_str(), late);
+            reports::send(Sender::Thread, report);
+        }
+    }
+}
+
+/// What needs the resource itself, to end its monitor.
+impl Ref<Task> {
+    /// Answers from a thread of ours. `build` runs without the lock: it converts a value, which
+    /// takes time, and a scheduler thread may want the lock meanwhile.
+    pub fn answer(&self, build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        let Some(mut reply) = self.lock().reply.take() else {
+            return self.ended();
+        };
+        let message = reply.env.run(|env| {
+            let result = build(env);
+            reply.env.save((atoms::py_reply(), reply.token.load(env), result))
+        });
+        let monitor = {
+            let mut life = self.lock();
+            if !matches!(life.phase, Phase::Queued | Phase::Running(_)) {
+                drop(life);
+                return self.ended();
+            }
+            life.phase = Phase::Done;
+            // A caller that died needs no answer.
+            let _ = reply.env.send_and_clear(&reply.to, |env| message.load(env));
+            life.monitor.take()
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(Sender::Thread, &monitor);
+        }
+    }
+
+    /// Answers `{error, Reason}` without having run, or without waiting for what runs.
+    pub fn fail(&self, sender: Sender<'_>, reason: impl Encoder) {
+        let monitor = {
+            let mut life = self.lock();
+            if !matches!(life.phase, Phase::Queued | Phase::Running(_)) {
+                return;
+            }
+            let runs = matches!(life.phase, Phase::Running(Place::CallThread));
+            match life.reply.take() {
+                Some(reply) => reply.send_error(sender, reason),
+                // It is being answered this moment, or it is a cast.
+                None if !self.is_cast => return,
+                None => {}
+            }
+            life.phase = match runs {
+                true => Phase::GivenUp { since: Some(Instant::now()) },
+                false => Phase::Done,
+            };
+            if runs {
+                self.report_running(sender);
+            }
+            life.monitor.take()
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(sender, &monitor);
+        }
+    }
+
+    /// `py:cancel/1`. What waits is answered at once, a coroutine when it has ended.
+    pub fn cancel(&self, sender: Sender<'_>) {
+        let on_loop = match &self.lock().phase {
+            Phase::Running(Place::Loop(native)) => native.upgrade(),
+            _ => None,
+        };
+        match on_loop {
+            Some(native) => native.requests.cancel(&native, self.id),
+            None => self.fail(sender, atoms::cancelled()),
+        }
+    }
+}
+
+impl Reply {
+    fn send_error(mut self, sender: Sender<'_>, reason: impl Encoder) {
+        let Reply { to, env: own, token } = &mut self;
+        let tag = atoms::py_reply();
+        let result = (atoms::error(), reason);
+        // A caller that died needs no answer.
+        let _ = match sender {
+            Sender::Scheduler(env) => {
+                let token = own.run(|own| token.load(own).in_env(env));
+                env.send(to, (tag, token, result))
+            }
+            Sender::Thread => own.send_and_clear(to, |env| (tag, token.load(env), result)),
+        };
+    }
+}
+
+impl Resource for Task {
+    const NAME: &'static CStr = c"erlang_loop.task";
+    fn cell() -> &'static TypeCell {
+        static CELL: TypeCell = TypeCell::new();
+        &CELL
+    }
+    fn down(&self, env: Env<'_>, _pid: LocalPid) {
+        self.give_up(Sender::Scheduler(env));
+    }
+}
