@@ -34,12 +34,13 @@
 %% For py_event_loop.
 -export([ask/3, submit_to/2]).
 
--export_type([name/0, kwargs/0, result/0, reason/0, task/0]).
+-export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0]).
 
 -define(TIMEOUT, 5000).
 
-%% A module, a function, or code.
+%% A module or a function.
 -type name() :: atom() | binary() | string().
+-type code() :: unicode:chardata().
 -type kwargs() :: #{atom() | binary() => term()}.
 -type reason() ::
     timeout
@@ -80,33 +81,39 @@ call(Module, Function, Args, Kwargs, Timeout) ->
     ask(default, {call, Module, Function, Args, Kwargs}, Timeout).
 
 %% @equiv eval(Code, #{}, 5000)
--spec eval(name()) -> result().
+-spec eval(code()) -> result().
 eval(Code) ->
     eval(Code, #{}, ?TIMEOUT).
 
 %% @equiv eval(Code, Variables, 5000)
--spec eval(name(), kwargs()) -> result().
+-spec eval(code(), kwargs()) -> result().
 eval(Code, Variables) ->
     eval(Code, Variables, ?TIMEOUT).
 
 %% @doc The value of an expression, which sees `Variables' and what {@link exec/1} left in the
 %% node's one shell module, `erlang_loop_shell'. A coroutine is awaited.
--spec eval(name(), kwargs(), timeout()) -> result().
+-spec eval(code(), kwargs(), timeout()) -> result().
 eval(Code, Variables, Timeout) ->
-    ask(default, {eval, Code, Variables}, Timeout).
+    ask(default, {eval, text(Code), Variables}, Timeout).
 
 %% @equiv exec(Code, 5000)
--spec exec(name()) -> ok | {error, reason()}.
+-spec exec(code()) -> ok | {error, reason()}.
 exec(Code) ->
     exec(Code, ?TIMEOUT).
 
 %% @doc Runs statements in the node's one shell module, `erlang_loop_shell': what they define is
 %% there for later calls, of all processes.
--spec exec(name(), timeout()) -> ok | {error, reason()}.
+-spec exec(code(), timeout()) -> ok | {error, reason()}.
 exec(Code, Timeout) ->
-    case ask(default, {exec, Code, #{}}, Timeout) of
+    case ask(default, {exec, text(Code), #{}}, Timeout) of
         {ok, _} -> ok;
         {error, Reason} -> {error, Reason}
+    end.
+
+text(Code) ->
+    case unicode:characters_to_binary(Code) of
+        Text when is_binary(Text) -> Text;
+        _ -> error(badarg)
     end.
 
 %% @equiv submit(Module, Function, Args, #{})

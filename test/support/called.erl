@@ -1,0 +1,58 @@
+%% @doc Suites that call Python: its module `called' (test/support/python/called.py).
+-module(called).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([start/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
+
+%% @doc Starts the application with the module on Python's path.
+-spec start() -> ok.
+start() ->
+    {ok, _} = application:ensure_all_started(erlang_loop),
+    %% Python may be up already, from a suite before this one.
+    Folder = unicode:characters_to_binary(folder()),
+    ok = py:exec(["import sys\nif '", Folder, "' not in sys.path: sys.path.insert(0, '", Folder, "')"]),
+    %% The threads that stay: of calls, and of the default loop.
+    {ok, 3} = py:call(?MODULE, add, [1, 2]),
+    {ok, 3} = py:call(?MODULE, add_later, [1, 2]),
+    ok.
+
+-spec stop() -> ok.
+stop() ->
+    application:stop(erlang_loop).
+
+folder() ->
+    project:file("test/support/python").
+
+%% @doc Calls `Module:Function()' in a node of its own with these settings.
+-spec in_node([{atom(), term()}], atom(), module()) -> ok.
+in_node(Env, Function, Module) ->
+    Node = other_node:start([{python_path, [folder()]} | Env]),
+    {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+    try
+        ok = other_node:call(Node, Module, Function, [])
+    after
+        ok = other_node:stop(Node)
+    end.
+
+%% @doc The answer is an exception of this type whose message has this text.
+-spec is_error(string(), string(), py:result()) -> ok.
+is_error(Type, Text, {error, #{type := Found, message := Message}}) ->
+    ?assertNotEqual(nomatch, string:find(Found, Type), {Type, Found}),
+    ?assertNotEqual(nomatch, string:find(Message, Text), {Text, Message}),
+    ok.
+
+%% @doc Waits until Python's `called.events' has this one; takes those that came.
+-spec has_noted(binary()) -> ok.
+has_noted(Event) ->
+    eventually:is(true, fun() ->
+        {ok, Events} = py:call(?MODULE, take_events, []),
+        lists:member(Event, Events)
+    end).
+
+%% @doc Waits until log_watch has seen this text.
+-spec is_logged(string()) -> ok.
+is_logged(Text) ->
+    eventually:is(true, fun() ->
+        lists:any(fun(Line) -> string:find(Line, Text) =/= nomatch end, log_watch:texts())
+    end).

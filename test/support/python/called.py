@@ -1,0 +1,208 @@
+"""What suites call from Erlang: functions that answer, fail, block and outlive their callers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+events: list[str] = []
+_release = threading.Event()
+
+
+class Greeter:
+    """Its methods are called by dotted names."""
+
+    greeting = "hello"
+
+    @classmethod
+    def greet(cls, name: str) -> str:
+        return f"{cls.greeting} {name}"
+
+    @staticmethod
+    async def greet_later(name: str) -> str:
+        await asyncio.sleep(0)
+        return f"later {name}"
+
+
+class Awaitable:
+    """Neither a coroutine nor a future."""
+
+    def __await__(self) -> Any:
+        yield from asyncio.sleep(0).__await__()
+        return "awaited"
+
+
+def note(event: str) -> None:
+    events.append(event)
+
+
+def take_events() -> list[str]:
+    taken, events[:] = events[:], []
+    return taken
+
+
+def add(a: int, b: int = 10, *, times: int = 1) -> int:
+    return (a + b) * times
+
+
+async def add_later(a: int, b: int = 10) -> int:
+    await asyncio.sleep(0.001)
+    return a + b
+
+
+def thread_name() -> int:
+    return threading.get_ident()
+
+
+async def loop_thread() -> int:
+    return threading.get_ident()
+
+
+def has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def make_awaitable() -> Awaitable:
+    return Awaitable()
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+async def fail_later(text: str) -> None:
+    await asyncio.sleep(0)
+    raise ValueError(text)
+
+
+def leave(code: int) -> None:
+    raise SystemExit(code)
+
+
+async def leave_later(code: int) -> None:
+    await asyncio.sleep(0)
+    raise SystemExit(code)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+async def interrupt_later() -> None:
+    raise KeyboardInterrupt
+
+
+def unconvertible() -> Any:
+    return threading.Lock()
+
+
+async def wait_for_ever(name: str) -> None:
+    """Notes that it was cancelled, and where."""
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        events.append(f"{name} cancelled")
+        raise
+
+
+async def ignore_cancellation(name: str) -> str:
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        events.append(f"{name} went on")
+    return "went on"
+
+
+async def refuse_to_end() -> None:
+    """Cancelling it has no effect."""
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            events.append("refused")
+
+
+def block() -> str:
+    """Until release() is called."""
+    _release.wait(30)
+    return "released"
+
+
+async def block_loop() -> str:
+    """As block(), but it holds up its loop."""
+    _release.wait(30)
+    return "released"
+
+
+def hold() -> None:
+    _release.clear()
+
+
+def release() -> None:
+    _release.set()
+
+
+def sleep(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+
+def compute(seconds: float) -> int:
+    """Python code that never waits."""
+    rounds, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        rounds += 1
+    return rounds
+
+
+async def count_tasks() -> int:
+    """Of its loop, itself aside."""
+    return len(asyncio.all_tasks()) - 1
+
+
+async def generate(name: str) -> None:
+    """Leaves an asynchronous generator behind, whose finalizer runs with the loop's end."""
+
+    async def numbers() -> Any:
+        try:
+            while True:
+                yield 1
+        finally:
+            await asyncio.sleep(0)
+            events.append(f"{name} finalized")
+
+    generator = numbers()
+    _kept.append(generator)
+    await generator.__anext__()
+
+
+_kept: list[Any] = []
+
+
+def changing() -> str:
+    return "plain"
+
+
+def make_changing_async() -> None:
+    global changing
+
+    async def changed() -> str:
+        return "coroutine"
+
+    changing = changed  # type: ignore[assignment]
+
+
+def make_changing_plain() -> None:
+    global changing
+
+    def changed() -> str:
+        return "plain" if not has_running_loop() else "plain on a loop"
+
+    changing = changed
