@@ -77,6 +77,8 @@
 ]).
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
+%% To try what values become: docs/values.md.
+-export([python_echo/2, python_eval/2, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([signal_request/0, os_signal/0]).
@@ -144,7 +146,10 @@
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
-    python_loop_owners/0
+    python_loop_owners/0,
+    python_echo/2,
+    python_eval/2,
+    python_eval_error/5
 ]).
 
 %% A native loop. When the last reference is garbage-collected the loop is closed.
@@ -481,6 +486,24 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 %% @private
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
+
+%% @private
+%% Answers with `{py_main, Token, {ok, Term} | {error, Exception}}': the term as Python has it,
+%% converted back.
+-spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
+python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
+
+%% @private
+%% Evaluates an expression in `__main__'; answers as python_echo/2.
+-spec python_eval(Token :: integer(), binary()) -> ok | {error, occupied}.
+python_eval(_Token, _Source) -> erlang:nif_error(not_loaded).
+
+%% @private
+%% As python_eval/2, with this exception as `error' (an `erlang.Error').
+-spec python_eval_error(
+    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: list()
+) -> ok | {error, occupied}.
+python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).
 
 %%% Requests: see py, py_calls, py_event_loop_server
 

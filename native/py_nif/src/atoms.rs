@@ -77,10 +77,35 @@ rustler::atoms! {
     failed,
     threads,
     waiting,
-    none,
+
+    // values
     bytes,
-    type_ = "type",
+    complex,
+    date,
+    datetime,
+    decimal,
+    false_ = "false",
+    ndarray,
+    nil,
+    none,
+    set,
+    time,
+    timedelta,
+    true_ = "true",
+    uuid,
+
+    // exceptions
+    cause,
+    context,
+    exceptions,
+    file,
+    function,
+    line,
     message,
+    notes,
+    source,
+    traceback,
+    type_ = "type",
 
     // errors
     cancelled,

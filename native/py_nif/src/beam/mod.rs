@@ -1,7 +1,8 @@
 //! The Erlang VM as this library needs it.
 //!
 //! `entry` is how the VM loads us, `resource` are Rust values it counts references of, `select`
-//! asks its poller, `message` talks to its processes, `errno` names errors as Erlang does.
+//! asks its poller, `message` talks to its processes, `terms` takes terms apart, `errno` names
+//! errors as Erlang does.
 //! Together with `python/` this is where unsafe code lives.
 
 mod entry;
@@ -11,3 +12,4 @@ pub mod message;
 pub mod resource;
 pub mod select;
 pub mod signal;
+pub mod terms;

@@ -3,14 +3,14 @@
 //! Programs expect this thread: `signal.signal` works only here, `asyncio.run` handles Ctrl-C
 //! only here.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::Mutex;
 use std::thread;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{IntoPyDict, PyTuple};
 
 use super::command;
 use super::interpreter::{self, Settings};
@@ -158,6 +158,20 @@ pub fn call(
         }
     };
     answer().map_err(|error| printed(py, &error))
+}
+
+/// The value of an expression in `__main__`, with these names added to it.
+pub fn eval<'py>(
+    py: Python<'py>,
+    source: &CStr,
+    names: &[(&str, Py<PyAny>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let globals = py.import("__main__")?.dict();
+    let locals = match names {
+        [] => globals.clone(),
+        _ => names.into_py_dict(py)?,
+    };
+    py.eval(source, Some(&globals), Some(&locals))
 }
 
 /// As Python prints it: `traceback.format_exception`, or the bare error if even that fails.

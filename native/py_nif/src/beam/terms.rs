@@ -1,0 +1,215 @@
+//! Terms taken apart and put together without a copy in between, for `convert`.
+//!
+//! A [`Word`] is a term without its environment: a third of the size of rustler's `Term`, and
+//! what the VM's `..._from_array` calls take.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::slice;
+
+use rustler::sys::{self, ErlNifTerm};
+use rustler::{Env, LocalPid, OwnedEnv, Term};
+
+use super::resource::{Ref, Resource};
+
+/// A term of the environment `'a`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Word<'a>(ErlNifTerm, PhantomData<Term<'a>>);
+
+impl<'a> From<Term<'a>> for Word<'a> {
+    #[inline]
+    fn from(term: Term<'a>) -> Self {
+        Word(term.as_c_arg(), PhantomData)
+    }
+}
+
+impl<'a> Word<'a> {
+    #[inline]
+    pub fn term(self, env: Env<'a>) -> Term<'a> {
+        // SAFETY: `'a` is invariant in both, so this is the environment the term belongs to.
+        unsafe { Term::new(env, self.0) }
+    }
+}
+
+/// The elements of a tuple, where they are.
+#[derive(Clone, Copy)]
+pub struct Elements<'a> {
+    env: Env<'a>,
+    words: &'a [ErlNifTerm],
+}
+
+impl<'a> Elements<'a> {
+    /// `None`: not a tuple.
+    #[inline]
+    pub fn of(tuple: Term<'a>) -> Option<Self> {
+        let env = tuple.get_env();
+        let (mut count, mut first): (c_int, *const ErlNifTerm) = (0, ptr::null());
+        // SAFETY: when the VM answers non-zero, `first` and `count` describe the tuple in the
+        // heap of `env`, where terms do not move while it lives.
+        unsafe {
+            let found =
+                sys::enif_get_tuple(env.as_c_arg(), tuple.as_c_arg(), &mut count, &mut first);
+            (found != 0).then(|| Elements {
+                env,
+                words: match count {
+                    // The empty tuple has no elements to point to.
+                    0 => &[],
+                    _ => slice::from_raw_parts(first, count as usize),
+                },
+            })
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Term<'a>> {
+        // SAFETY: an element belongs to the environment of its tuple.
+        self.words.get(index).map(|&word| unsafe { Term::new(self.env, word) })
+    }
+}
+
+#[inline]
+pub fn list<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
+    // SAFETY: `Word` is a transparent term of `env`; the VM reads `len` of them.
+    unsafe {
+        let first = words.as_ptr() as *const ErlNifTerm;
+        let made = sys::enif_make_list_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        Term::new(env, made)
+    }
+}
+
+#[inline]
+pub fn tuple<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
+    // SAFETY: as in `list`.
+    unsafe {
+        let first = words.as_ptr() as *const ErlNifTerm;
+        let made = sys::enif_make_tuple_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        Term::new(env, made)
+    }
+}
+
+/// `None`: two keys are the same.
+#[inline]
+pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<Term<'a>> {
+    assert_eq!(keys.len(), values.len());
+    let mut made = MaybeUninit::uninit();
+    // SAFETY: as in `list`, for two arrays of the same length; `made` is a term of `env` when
+    // the VM answers non-zero.
+    unsafe {
+        let keys_at = keys.as_ptr() as *const ErlNifTerm;
+        let values_at = values.as_ptr() as *const ErlNifTerm;
+        let env_at = env.as_c_arg();
+        let count = keys.len();
+        (sys::enif_make_map_from_arrays(env_at, keys_at, values_at, count, made.as_mut_ptr()) != 0)
+            .then(|| Term::new(env, made.assume_init()))
+    }
+}
+
+/// In the order of Erlang's `lists:sort/1`.
+pub fn sort(words: &mut [Word<'_>]) {
+    // SAFETY: terms of live environments can always be compared.
+    words.sort_by(|one, other| unsafe { sys::enif_compare(one.0, other.0) }.cmp(&0));
+}
+
+/// `=:=`
+pub fn identical(one: Word<'_>, other: Word<'_>) -> bool {
+    // SAFETY: as in `sort`.
+    unsafe { sys::enif_is_identical(one.0, other.0) != 0 }
+}
+
+/// A binary that is the memory of `owner`, which the VM keeps as long as it has the binary.
+///
+/// # Safety
+/// `bytes` stay where they are, unchanged, as long as the value in `owner` lives.
+pub unsafe fn binary_of<'a, T: Resource>(
+    env: Env<'a>,
+    owner: &Ref<T>,
+    bytes: *const u8,
+    size: usize,
+) -> Term<'a> {
+    // SAFETY: `owner` is a live resource; the rest is the caller's promise.
+    unsafe {
+        let object = owner.as_object();
+        let made = sys::enif_make_resource_binary(env.as_c_arg(), object, bytes.cast(), size);
+        Term::new(env, made)
+    }
+}
+
+/// A term that outlives the environment it came in.
+pub struct KeptTerm(Kept);
+
+enum Kept {
+    /// By far the most frequent ones, and they need no environment.
+    Local(ErlNifTerm),
+    /// The copy is the only term of its environment, and none is added.
+    Copied(OwnedEnv, ErlNifTerm),
+}
+
+// SAFETY: the environment is only read (compared, hashed, copied from, printed), which the VM
+// allows on several threads at once; it is freed by whichever thread drops the value.
+unsafe impl Sync for KeptTerm {}
+
+impl KeptTerm {
+    pub fn new(term: Term<'_>) -> Self {
+        if term.decode::<LocalPid>().is_ok() {
+            return KeptTerm(Kept::Local(term.as_c_arg()));
+        }
+        let env = OwnedEnv::new();
+        let copied = env.run(|env| term.in_env(env).as_c_arg());
+        KeptTerm(Kept::Copied(env, copied))
+    }
+
+    /// Shows the term to `look`.
+    pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
+        match &self.0 {
+            Kept::Local(pid) => {
+                // SAFETY: a local pid needs no environment, and `look` is only to read.
+                look(unsafe { Term::new(no_environment(&()), *pid) })
+            }
+            // SAFETY: the term was copied into this environment by `new`.
+            Kept::Copied(env, term) => env.run(|env| look(unsafe { Term::new(env, *term) })),
+        }
+    }
+
+    fn word(&self) -> Word<'_> {
+        match &self.0 {
+            Kept::Local(term) | Kept::Copied(_, term) => Word(*term, PhantomData),
+        }
+    }
+
+    /// The term, copied into `env`.
+    #[inline]
+    pub fn in_env<'a>(&self, env: Env<'a>) -> Term<'a> {
+        match &self.0 {
+            // SAFETY: as in `with`.
+            Kept::Local(pid) => unsafe { Term::new(env, *pid) },
+            Kept::Copied(..) => self.with(|term| term.in_env(env)),
+        }
+    }
+}
+
+/// `=:=`
+impl PartialEq for KeptTerm {
+    fn eq(&self, other: &Self) -> bool {
+        identical(self.word(), other.word())
+    }
+}
+
+fn no_environment<'a>(marker: &'a ()) -> Env<'a> {
+    // SAFETY: for terms that belong to no environment.
+    unsafe { Env::new(marker, ptr::null_mut()) }
+}
+
+/// A term from the external format that may make an atom, unlike rustler's safe call.
+pub fn new_from_external<'a>(env: Env<'a>, bytes: &[u8]) -> Option<Term<'a>> {
+    // SAFETY: the VM checks what it decodes; "trusted" is about atoms and the like only.
+    unsafe { env.binary_to_term_trusted(bytes) }.map(|(term, _)| term)
+}

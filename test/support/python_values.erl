@@ -1,0 +1,43 @@
+%% @doc Values to Python and back, and from Python, for suites.
+-module(python_values).
+
+-export([start/0, echo/1, eval/1, eval_error/4, exec/1]).
+
+%% @doc Starts Python in this node, unless it is up.
+-spec start() -> ok.
+start() ->
+    {ok, _} = application:ensure_all_started(erlang_loop),
+    ok = py_interpreter:ensure_started().
+
+%% @doc The term as Python has it, converted back; or why it cannot cross.
+-spec echo(term()) -> {ok, term()} | {error, map()}.
+echo(Term) ->
+    answer(fun(Token) -> py_nif:python_echo(Token, Term) end).
+
+%% @doc The value of a Python expression.
+-spec eval(unicode:chardata()) -> {ok, term()} | {error, map()}.
+eval(Source) ->
+    answer(fun(Token) -> py_nif:python_eval(Token, unicode:characters_to_binary(Source)) end).
+
+%% @doc The value of an expression about `error', the `erlang.Error' of this exception.
+-spec eval_error(unicode:chardata(), atom(), term(), list()) -> {ok, term()} | {error, map()}.
+eval_error(Source, Class, Reason, Stacktrace) ->
+    Text = unicode:characters_to_binary(Source),
+    answer(fun(Token) -> py_nif:python_eval_error(Token, Text, Class, Reason, Stacktrace) end).
+
+%% @doc Runs statements in `__main__', where eval/1 finds what they define.
+-spec exec(unicode:chardata()) -> ok.
+exec(Source) ->
+    Code = io_lib:format("exec(bytes.fromhex('~s').decode(), globals())", [
+        binary:encode_hex(unicode:characters_to_binary(Source))
+    ]),
+    {ok, none} = eval(Code),
+    ok.
+
+answer(Ask) ->
+    Token = erlang:unique_integer(),
+    ok = Ask(Token),
+    receive
+        {py_main, Token, Answer} -> Answer
+    after 60_000 -> error(no_answer)
+    end.
