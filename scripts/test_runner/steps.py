@@ -48,6 +48,7 @@ def shellcheck_left_out() -> str:
 
 SHELL_SCRIPTS = (
     ".ci/run",
+    "bin/erlang-loop",
     "native/build",
     "native/python_env",
     *(str(path) for path in sorted(Path("scripts").iterdir()) if path.is_file()),
