@@ -4,7 +4,6 @@
 #   make build PYTHON=/path/to/python3.13  another interpreter than python3 on the PATH
 
 export PYTHON ?= python3
-export STEPS
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check build shell lint format bench docs clean

@@ -89,6 +89,7 @@
     call_later/3,
     cancel_timer/2,
     get_pending/1,
+    poll_nowait/1,
     poll_begin/2,
     poll_end/2,
     create_test_pipe/0,
@@ -121,7 +122,7 @@
 ]).
 
 %% A native loop. When the last reference is garbage-collected the loop is closed.
--opaque loop_ref() :: reference().
+-type loop_ref() :: reference().
 %% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
 -opaque fd_ref() :: reference().
 -opaque timer_ref() :: reference().
@@ -177,8 +178,17 @@ event_loop_set_worker(_LoopRef, _Pid) -> erlang:nif_error(not_loaded).
 -spec event_loop_wakeup(loop_ref()) -> ok | {error, closed}.
 event_loop_wakeup(_LoopRef) -> erlang:nif_error(not_loaded).
 
-%% @doc What the loop watches and has done, as numbers.
--spec event_loop_info(loop_ref()) -> {ok, #{atom() => term()}} | {error, closed}.
+%% @doc What the loop watches and has done, as numbers, and who keeps it.
+-spec event_loop_info(loop_ref()) ->
+    {ok, #{
+        id := pos_integer(),
+        keeper := pid() | undefined,
+        fds := non_neg_integer(),
+        pending => non_neg_integer(),
+        timers => non_neg_integer(),
+        atom() => non_neg_integer()
+    }}
+    | {error, closed}.
 event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @doc How many loops this node has.
@@ -199,8 +209,8 @@ add_reader(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
     {ok, fd_ref()} | {error, reason()}.
 add_writer(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
 
-%% @doc Ends a watch; `ok' also when it has ended before. A reference of another loop is
-%% `{error, stale}'.
+%% @doc Ends a watch; nothing is reported for it any more. `ok' also when it has ended before. A
+%% reference of another loop, or of a writer, is `{error, stale}'.
 -spec remove_reader(loop_ref(), fd_ref()) -> ok | {error, closed | stale}.
 remove_reader(_LoopRef, _FdRef) -> erlang:nif_error(not_loaded).
 
@@ -221,8 +231,8 @@ stop_writer(_FdRef) -> erlang:nif_error(not_loaded).
 -spec start_writer(fd_ref()) -> ok | {error, closed | stale}.
 start_writer(_FdRef) -> erlang:nif_error(not_loaded).
 
-%% @doc Ends the watches of the fd in this loop and closes it, once: through a second reference,
-%% or one that was replaced, nothing is closed (the number may be another's by then).
+%% @doc Ends the watches of the fd in this loop and closes it, once. Through a second reference,
+%% or one that was replaced, or when the number belongs to another fd by now, nothing is closed.
 -spec close_fd(fd_ref()) -> ok.
 close_fd(_FdRef) -> erlang:nif_error(not_loaded).
 
@@ -241,52 +251,82 @@ cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 
 %% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
 %% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
-%% no scheduler is held.
+%% no scheduler is held. Any number of processes may wait for the same loop.
 -spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
-poll_events(LoopRef, TimeoutMs) when
-    TimeoutMs =:= infinity; is_integer(TimeoutMs), TimeoutMs >= 0, TimeoutMs =< 16#ffffffff
-->
-    Token = erlang:unique_integer(),
-    case poll_begin(LoopRef, Token) of
-        wait ->
-            %% {py_poll, Token} is sent when events are there, at a wake-up, at the loop's end.
-            receive
-                {py_poll, Token} -> ok
-            after TimeoutMs -> ok
-            end,
-            poll_finish(LoopRef, Token);
-        wait_self ->
-            %% No keeper: the VM tells this process about the set itself.
-            receive
-                {py_poll, Token} -> ok;
-                {select, PollSet, undefined, ready_input} -> fd_ready(PollSet)
-            after TimeoutMs -> ok
-            end,
-            poll_finish(LoopRef, Token);
-        Answer ->
-            Answer
-    end;
+poll_events(LoopRef, 0) ->
+    poll_nowait(LoopRef);
+poll_events(LoopRef, infinity) ->
+    poll_until(LoopRef, infinity);
+poll_events(LoopRef, TimeoutMs) when is_integer(TimeoutMs), TimeoutMs > 0, TimeoutMs < 1 bsl 32 ->
+    Wait = erlang:convert_time_unit(TimeoutMs, millisecond, native),
+    poll_until(LoopRef, erlang:monotonic_time() + Wait);
 poll_events(_LoopRef, _TimeoutMs) ->
     error(badarg).
 
-poll_finish(LoopRef, Token) ->
-    Answer = poll_end(LoopRef, Token),
-    %% The message may have crossed the time-out; after poll_end none comes any more.
+poll_until(LoopRef, Deadline) ->
+    Token = erlang:unique_integer(),
+    case poll_begin(LoopRef, Token) of
+        wait -> poll_wait(LoopRef, Token, none, Deadline);
+        %% Nobody keeps the loop, so this process does, as py_keeper describes, while it waits.
+        {keep, PollSet} -> poll_wait(LoopRef, Token, PollSet, Deadline);
+        Answer -> Answer
+    end.
+
+poll_wait(LoopRef, Token, PollSet, Deadline) ->
+    Why =
+        receive
+            %% `look': there are events, or another keeper, or the loop was closed.
+            %% `woken': event_loop_wakeup/1 was called.
+            {py_poll, Token, Told} ->
+                Told;
+            {select, PollSet, undefined, ready_input} ->
+                ok = fd_ready(PollSet),
+                look
+        after time_left(Deadline) -> timeout
+        end,
+    poll_leave(LoopRef, Token, PollSet),
+    case poll_nowait(LoopRef) of
+        0 when Why =:= look -> poll_until(LoopRef, Deadline);
+        Answer -> Answer
+    end.
+
+%% Leaves nothing in the mailbox: messages may have crossed the time-out.
+poll_leave(LoopRef, Token, PollSet) ->
+    Wait =
+        case poll_end(LoopRef, Token) of
+            ok -> 0;
+            %% On its way from a thread of the VM.
+            select_sent -> infinity
+        end,
     receive
-        {py_poll, Token} -> ok
-    after 0 -> ok
+        {select, PollSet, undefined, ready_input} -> fd_ready(PollSet)
+    after Wait -> ok
     end,
-    Answer.
+    receive
+        {py_poll, Token, _} -> ok
+    after 0 -> ok
+    end.
+
+%% In milliseconds, rounded up: a time-out is never early.
+time_left(infinity) ->
+    infinity;
+time_left(Deadline) ->
+    Left = max(0, Deadline - erlang:monotonic_time()),
+    -erlang:convert_time_unit(-Left, native, millisecond).
+
+-spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed}.
+poll_nowait(_LoopRef) -> erlang:nif_error(not_loaded).
 
 -spec poll_begin(loop_ref(), integer()) ->
-    non_neg_integer() | wait | wait_self | {error, closed}.
+    non_neg_integer() | wait | {keep, poll_set()} | {error, closed}.
 poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
--spec poll_end(loop_ref(), integer()) -> non_neg_integer() | {error, closed}.
+-spec poll_end(loop_ref(), integer()) -> ok | select_sent.
 poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
-%% @doc All pending events, oldest first, and empties the queue. An fd that stays ready is
-%% reported again.
+%% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
+%% order of their deadlines. An fd that stays ready is reported again; one that was read
+%% meanwhile is not.
 -spec get_pending(loop_ref()) -> [event()] | {error, closed}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 

@@ -10,8 +10,15 @@ executable() ->
     #{python := Built} = build_info(),
     case {env(venv), env(python)} of
         {undefined, undefined} -> {ok, to_binary(Built)};
-        {undefined, Python} -> checked(to_binary(Python));
-        {Venv, _} -> checked(to_binary(filename:join([Venv, "bin", "python"])))
+        {undefined, Python} -> checked(found(Python));
+        {Venv, _} -> checked(to_binary(filename:absname(filename:join([Venv, "bin", "python"]))))
+    end.
+
+%% A path, or a command on the PATH.
+found(Python) ->
+    case os:find_executable(unicode:characters_to_list(Python)) of
+        false -> to_binary(Python);
+        Path -> to_binary(Path)
     end.
 
 %% @doc What goes in front of `sys.path'.

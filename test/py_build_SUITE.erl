@@ -5,6 +5,7 @@
 -module(py_build_SUITE).
 
 -include_lib("common_test/include/ct.hrl").
+-include_lib("kernel/include/file.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
@@ -60,8 +61,8 @@ builds_as_mix_would_do_it(Config) ->
     Out = filename:join(Lib, "erlang_loop"),
     RebarConfig = filename:join(Out, "mix.rebar.config"),
     ok = filelib:ensure_dir(RebarConfig),
-    ok = file:make_symlink(filename:join(root(), "priv"), filename:join(Out, "priv")),
-    {ok, _} = file:copy(filename:join(root(), "rebar.config"), RebarConfig),
+    ok = file:make_symlink(project:file("priv"), filename:join(Out, "priv")),
+    {ok, _} = file:copy(project:file("rebar.config"), RebarConfig),
     Env = [
         {"REBAR_BARE_COMPILER_OUTPUT_DIR", Out},
         {"REBAR_SKIP_PROJECT_PLUGINS", "true"},
@@ -69,20 +70,21 @@ builds_as_mix_would_do_it(Config) ->
         {"REBAR_PROFILE", "prod"}
     ],
     Paths = filename:join(Lib, "*/ebin"),
-    ?assertMatch({0, _}, rebar3(root(), ["bare", "compile", "--paths", Paths], Env)),
+    ?assertMatch({0, _}, rebar3(project:root(), ["bare", "compile", "--paths", Paths], Env)),
     ?assertEqual({0, "loaded"}, load(Lib)).
 
 builds_nothing_twice(_Config) ->
-    ?assertMatch({0, _}, run(root(), "sh", ["native/build"], [])),
+    ?assertMatch({0, _}, run(project:root(), "sh", ["native/build"], [])),
     Before = built_files(),
-    ?assertEqual({0, ""}, run(root(), "sh", ["native/build"], [])),
+    ?assertMatch({0, _}, run(project:root(), "sh", ["native/build"], [])),
     ?assertEqual(Before, built_files()).
 
 tells_which_python_it_was_built_with(_Config) ->
     Info = build_info(),
     Code = "import sys; print('%d.%d.%d' % sys.version_info[:3], end='')",
+    Python = proplists:get_value(python, Info),
     Version = proplists:get_value(python_version, Info),
-    ?assertEqual({0, Version}, run(root(), proplists:get_value(python, Info), ["-c", Code], [])),
+    ?assertEqual({0, Version}, run(project:root(), Python, ["-c", Code], [])),
     ?assert(filelib:is_regular(proplists:get_value(libpython, Info))),
     ?assert(filelib:is_dir(proplists:get_value(base_prefix, Info))).
 
@@ -114,7 +116,7 @@ says_that_cargo_is_missing(Config) ->
     Bin = ?config(folder, Config),
     ok = file:make_symlink(os:find_executable("dirname"), filename:join(Bin, "dirname")),
     Env = [{"PATH", Bin}, {"PYTHON", proplists:get_value(python, build_info())}],
-    {1, Output} = run(root(), os:find_executable("sh"), ["native/build"], Env),
+    {1, Output} = run(project:root(), os:find_executable("sh"), ["native/build"], Env),
     one_sentence(Output, "cargo is not on the PATH").
 
 says_that_otp_is_too_old(Config) ->
@@ -123,8 +125,8 @@ says_that_otp_is_too_old(Config) ->
     Copy = filename:join(Parent, "_checkouts/erlang_loop"),
     ok = file:delete(Copy),
     ok = file:make_dir(Copy),
-    ok = file:make_symlink(filename:join(root(), "erl_src"), filename:join(Copy, "erl_src")),
-    {ok, Terms} = file:consult(filename:join(root(), "rebar.config")),
+    ok = file:make_symlink(project:file("erl_src"), filename:join(Copy, "erl_src")),
+    {ok, Terms} = file:consult(project:file("rebar.config")),
     ?assertMatch({_, "25"}, lists:keyfind(minimum_otp_vsn, 1, Terms)),
     Next = integer_to_list(list_to_integer(erlang:system_info(otp_release)) + 1),
     write_terms(
@@ -141,7 +143,7 @@ parent_project(Config) ->
     Parent = filename:join(?config(folder, Config), "parent"),
     Link = filename:join(Parent, "_checkouts/erlang_loop"),
     ok = filelib:ensure_dir(Link),
-    ok = file:make_symlink(root(), Link),
+    ok = file:make_symlink(project:root(), Link),
     write_terms(filename:join(Parent, "rebar.config"), [{deps, [erlang_loop]}]),
     App = {application, parent, [
         {description, "A project that depends on erlang_loop"},
@@ -183,22 +185,17 @@ load(Lib) ->
     Env = [{"LD_LIBRARY_PATH", false}, {"ERL_CRASH_DUMP_SECONDS", "0"}],
     run(Lib, "erl", ["-noshell", "-pa", Ebin, "-eval", Code], Env).
 
+%% What tells an untouched file from a new one: name, inode and time.
 built_files() ->
-    Files = filelib:wildcard(filename:join(root(), "priv/*")),
-    [file:read_file_info(File) || File <- Files].
+    Files = filelib:wildcard(project:file("priv/*")),
+    [
+        {File, Info#file_info.inode, Info#file_info.mtime}
+     || File <- Files, {ok, Info} <- [file:read_file_info(File)]
+    ].
 
 build_info() ->
-    {ok, Terms} = file:consult(filename:join(root(), "priv/build_info")),
+    {ok, Terms} = file:consult(project:file("priv/build_info")),
     Terms.
-
-%% The suite runs below _build/ of the project.
-root() -> root(code:lib_dir(erlang_loop)).
-
-root(Folder) ->
-    case filelib:is_regular(filename:join(Folder, "native/build")) of
-        true -> Folder;
-        false -> root(filename:dirname(Folder))
-    end.
 
 write_terms(File, Terms) ->
     ok = filelib:ensure_dir(File),
@@ -209,7 +206,7 @@ rebar3(Folder, Args, Env) ->
 
 %% Runs a program and answers {ExitCode, Output}, stderr included.
 run(Folder, Program, Args, Env) ->
-    Target = os:getenv("CARGO_TARGET_DIR", filename:join(root(), "target")),
+    Target = os:getenv("CARGO_TARGET_DIR", project:file("target")),
     Port = open_port({spawn_executable, os:find_executable(Program)}, [
         {args, Args},
         {cd, Folder},

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import ssl
 import sys
 import threading
-from asyncio import base_events, format_helpers, sslproto
-from asyncio.log import logger
-from collections.abc import Callable
+from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
+from .socket_methods import SocketMethods
+from .subprocesses import Children
+from .transports import TransportMethods
 
 
-class ErlangEventLoop(_native.Loop, SignalHandlers):
+class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMethods):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
@@ -36,7 +35,8 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
-        asyncio.SelectorEventLoop.__init__(self, SelectorView(self))
+        self._children = Children()
+        super().__init__(SelectorView(self))
 
     # The native loop is woken without a pipe to itself.
 
@@ -46,30 +46,56 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
     def _close_self_pipe(self) -> None:
         pass
 
+    @property
+    def _ready(self) -> ReadyView:
+        return ReadyView(self)
+
+    @_ready.setter
+    def _ready(self, queue: object) -> None:
+        pass  # asyncio's loop begins with an empty one, and so do we.
+
+    @property
+    def _scheduled(self) -> ScheduledView:
+        return ScheduledView(self)
+
+    @_scheduled.setter
+    def _scheduled(self, timers: object) -> None:
+        pass  # As `_ready`.
+
+    async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._children.start(self, *args, **kwargs)
+
     def run_forever(self) -> None:
         """Run until stop() is called."""
-        self._check_closed()
-        self._check_running()
-        self._set_coroutine_origin_tracking(self._debug)
-        old_hooks = sys.get_asyncgen_hooks()
+        self._run_forever_setup()
         try:
-            self._thread_id = threading.get_ident()
-            sys.set_asyncgen_hooks(
-                firstiter=self._asyncgen_firstiter_hook,
-                finalizer=self._asyncgen_finalizer_hook,
-            )
-            compat.running_loop_set(self)
             listened_before = self._listen_to_python()
             try:
                 self._run_turns()
             finally:
                 self._stop_listening(listened_before)
         finally:
-            self._stopping = False
-            self._thread_id = None
-            compat.running_loop_set(None)
-            self._set_coroutine_origin_tracking(False)
-            sys.set_asyncgen_hooks(*old_hooks)
+            self._run_forever_cleanup()
+
+    def _run_forever_setup(self) -> None:
+        """As asyncio's from Python 3.13 on, where loops inside other loops (GUIs) call it."""
+        self._check_closed()
+        self._check_running()
+        self._set_coroutine_origin_tracking(self._debug)
+        self._old_agen_hooks = sys.get_asyncgen_hooks()
+        self._thread_id = threading.get_ident()
+        sys.set_asyncgen_hooks(
+            firstiter=self._asyncgen_firstiter_hook,
+            finalizer=self._asyncgen_finalizer_hook,
+        )
+        compat.running_loop_set(self)
+
+    def _run_forever_cleanup(self) -> None:
+        self._stopping = False
+        self._thread_id = None
+        compat.running_loop_set(None)
+        self._set_coroutine_origin_tracking(False)
+        sys.set_asyncgen_hooks(*self._old_agen_hooks)
 
     def close(self) -> None:
         """Close the loop: what is scheduled is dropped, the executor is shut down."""
@@ -77,65 +103,11 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
             return
         if not self.is_running():
             self._close_signals()
-        asyncio.SelectorEventLoop.close(self)
+        super().close()
+        self._children.close()
         self._close_native()
 
-    def _make_socket_transport(
-        self,
-        sock: socket.socket,
-        protocol: asyncio.BaseProtocol,
-        waiter: asyncio.Future[None] | None = None,
-        *,
-        extra: dict[str, Any] | None = None,
-        server: Any = None,
-    ) -> _native.StreamTransport:
-        self._ensure_fd_no_transport(sock)
-        return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
-
-    def _make_ssl_transport(
-        self,
-        rawsock: socket.socket,
-        protocol: asyncio.BaseProtocol,
-        sslcontext: ssl.SSLContext,
-        waiter: asyncio.Future[None] | None = None,
-        *,
-        server_side: bool = False,
-        server_hostname: str | None = None,
-        extra: dict[str, Any] | None = None,
-        server: Any = None,
-        **timeouts: Any,
-    ) -> asyncio.Transport:
-        self._ensure_fd_no_transport(rawsock)
-        tls = sslproto.SSLProtocol(
-            self,
-            protocol,
-            sslcontext,
-            waiter,  # type: ignore[arg-type]
-            server_side,
-            server_hostname,
-            **timeouts,
-        )
-        _native.StreamTransport(self, rawsock, tls, None, extra, server)
-        return tls._app_transport
-
     # Called by the native loop.
-
-    def _transport_failed(
-        self, transport: _native.StreamTransport, error: BaseException, message: str
-    ) -> None:
-        """A transport is about to be closed by an error. The network's are expected."""
-        if isinstance(error, OSError):
-            if self._debug:
-                logger.debug("%r: %s", transport, message, exc_info=error)
-            return
-        self.call_exception_handler(
-            {
-                "message": message,
-                "exception": error,
-                "transport": transport,
-                "protocol": transport.get_protocol(),
-            }
-        )
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""
@@ -158,9 +130,11 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
             took = self.time() - started
             if took >= self.slow_callback_duration:
                 name = base_events._format_handle(handle)  # type: ignore[attr-defined]
-                logger.warning("Executing %s took %.3f seconds", name, took)
+                base_events.logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
+            # An exception that the callback kept has this frame: break the cycle.
+            del handle
 
     def _creation_traceback(self) -> list[Any]:
         """Debug mode: where a handle is made, without our own frame."""
@@ -171,6 +145,3 @@ class ErlangEventLoop(_native.Loop, SignalHandlers):
             f"<{self.__class__.__name__} running={self.is_running()} "
             f"closed={self.is_closed()} debug={self.get_debug()}>"
         )
-
-
-_Callback = Callable[..., object]

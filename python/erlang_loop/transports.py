@@ -1,13 +1,126 @@
-"""What native transports are seen as: subclasses of asyncio's, for isinstance.
-
-They are never made: the native class answers one of these as its `__class__`, because it cannot
-inherit from asyncio's own (both lay out their fields).
-"""
+"""Native transports: where the loop makes them, and what they are seen as."""
 
 from __future__ import annotations
 
-from asyncio import transports
+import asyncio
+import socket
+import ssl
+from asyncio import constants, sslproto, transports, trsock
+from asyncio.log import logger
+from collections.abc import Callable
+from typing import Any
+
+from . import _native
+
+
+class TransportMethods(asyncio.SelectorEventLoop):
+    """The part of ErlangEventLoop that connects protocols with sockets."""
+
+    def _make_socket_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+    ) -> _native.StreamTransport:
+        self._ensure_fd_no_transport(sock)
+        return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
+
+    def _make_ssl_transport(
+        self,
+        rawsock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        **timeouts: float | None,
+    ) -> asyncio.Transport:
+        self._ensure_fd_no_transport(rawsock)
+        tls = sslproto.SSLProtocol(
+            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+        )
+        _native.StreamTransport(self, rawsock, tls, None, extra, server)
+        return tls._app_transport
+
+    def _make_datagram_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.DatagramProtocol,
+        address: Any = None,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.DatagramTransport:
+        self._ensure_fd_no_transport(sock)
+        return _native.DatagramTransport(self, sock, protocol, address, waiter, extra)
+
+    def _start_serving(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        sock: socket.socket,
+        sslcontext: ssl.SSLContext | None = None,
+        server: Any = None,
+        backlog: int = 100,
+        *timeouts: float | None,
+        **named_timeouts: float | None,
+    ) -> None:
+        if sslcontext is not None:
+            super()._start_serving(
+                protocol_factory, sock, sslcontext, server, backlog, *timeouts, **named_timeouts
+            )
+            return
+        acceptor = _native.Acceptor(self, protocol_factory, sock, server, backlog)
+        self._add_reader(sock.fileno(), acceptor)
+
+    # Called by native transports.
+
+    def _accept_later(self, acceptor: _native.Acceptor, error: OSError) -> None:
+        """No fd or memory left for a new connection: say so and try again in a while."""
+        self.call_exception_handler(
+            {
+                "message": "socket.accept() out of system resource",
+                "exception": error,
+                "socket": trsock.TransportSocket(acceptor.sock),
+            }
+        )
+        self._remove_reader(acceptor.sock.fileno())
+        self.call_later(constants.ACCEPT_RETRY_DELAY, self._accept_again, acceptor)
+
+    def _accept_again(self, acceptor: _native.Acceptor) -> None:
+        # The server may have been closed meanwhile.
+        if acceptor.sock.fileno() >= 0:
+            self._add_reader(acceptor.sock.fileno(), acceptor)
+
+    def _transport_failed(
+        self, transport: _native.StreamTransport, error: BaseException, message: str
+    ) -> None:
+        """A transport is about to be closed by an error. The network's are expected."""
+        if isinstance(error, OSError):
+            if self._debug:
+                logger.debug("%r: %s", transport, message, exc_info=error)
+            return
+        self.call_exception_handler(
+            {
+                "message": message,
+                "exception": error,
+                "transport": transport,
+                "protocol": transport.get_protocol(),
+            }
+        )
+
+
+# What `isinstance` sees. These are never made: a native transport answers one as its `__class__`,
+# because it cannot inherit from asyncio's own (both lay out their fields).
 
 
 class _ErlangSocketTransport(transports._FlowControlMixin, transports.Transport):
     """A stream over a socket (`_native.StreamTransport`)."""
+
+
+class _ErlangDatagramTransport(transports._FlowControlMixin, transports.DatagramTransport):
+    """Datagrams over a socket (`_native.DatagramTransport`)."""

@@ -40,6 +40,13 @@ def common_test(output: str) -> Counts:
     return Counts(passed, failed + unprepared, by_suite)
 
 
+def cpython(output: str) -> Counts:
+    """`12 excluded, 3 skipped`, then `40 passed, 0 failed`, from test/cpython/run.py."""
+    passed, failed = _last(r"^(\d+) passed, (\d+) failed$", output) or (0, 0)
+    excluded, skipped = _last(r"^(\d+) excluded, (\d+) skipped$", output) or (0, 0)
+    return Counts(passed, failed, excluded + skipped)
+
+
 def junit(path: Path) -> Counts:
     """The report that pytest writes with --junitxml; none if it did not come that far."""
     if not path.exists():
@@ -54,5 +61,5 @@ def junit(path: Path) -> Counts:
 
 def _last(pattern: str, output: str) -> tuple[int, ...] | None:
     """The numbers in the last match, or None."""
-    found = list(re.finditer(pattern, output))
+    found = list(re.finditer(pattern, output, re.M))
     return tuple(map(int, found[-1].groups())) if found else None

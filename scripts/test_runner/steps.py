@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,20 +45,32 @@ def pytest_left_out() -> str:
     return ""
 
 
+def cpython_left_out() -> str:
+    if not Path("bin/erlang-loop").exists():
+        return "there is no bin/erlang-loop"
+    # Debian has it in a package of its own, libpython3-testsuite.
+    python = os.environ.get("PYTHON", "python3")
+    command = (python, "-c", "import test.test_asyncio")
+    found = subprocess.run(command, check=False, capture_output=True)
+    return f"{python} comes without test.test_asyncio" if found.returncode else ""
+
+
 def shellcheck_left_out() -> str:
     return "" if shutil.which("shellcheck") else "shellcheck is not installed"
 
 
-SHELL_SCRIPTS = (
-    ".ci/run",
-    "bin/erlang-loop",
-    "native/build",
-    "native/python_env",
-    *(str(path) for path in sorted(Path("scripts").iterdir()) if path.is_file()),
-)
+def shell_scripts() -> list[str]:
+    """The files that name a shell in their first line, and the one that others source."""
+    found = ["native/python_env"]
+    for folder in (".ci", "bench", "bin", "native", "scripts"):
+        for path in sorted(Path(folder).glob("*")):
+            if path.is_file() and re.match(rb"#!.*\b(ba)?sh\b", path.read_bytes()):
+                found.append(str(path))
+    return found
+
 
 STEPS = (
-    Step("shellcheck", ("shellcheck", "-x", *SHELL_SCRIPTS), left_out=shellcheck_left_out),
+    Step("shellcheck", ("shellcheck", "-x", *shell_scripts()), left_out=shellcheck_left_out),
     Step("rustfmt", ("cargo", "fmt", "--all", "--check")),
     Step(
         "clippy",
@@ -64,14 +79,17 @@ STEPS = (
     Step(
         # Not py_nif: its test binary would need the enif_* functions of the VM to link.
         "cargo",
-        ("cargo", "test", "--locked", "--package", "event_loop"),
+        ("cargo", "test", "--locked", "--no-fail-fast", "--package", "event_loop"),
         counts.cargo,
     ),
     Step(
         # Optimised, because loom runs each test thousands of times; without the release
         # profile's whole-program optimisation, which would only lengthen the build.
         "loom",
-        ("cargo", "test", "--locked", "--package", "event_loop", "--release", "--test", "loom_*"),
+        (
+            *("cargo", "test", "--locked", "--no-fail-fast", "--package", "event_loop"),
+            *("--release", "--test", "loom_*"),
+        ),
         counts.cargo,
         {
             "RUSTFLAGS": "--cfg loom",
@@ -83,6 +101,7 @@ STEPS = (
     Step("compile", ("rebar3", "as", "strict", "compile")),
     Step("xref", ("rebar3", "xref")),
     Step("dialyzer", ("rebar3", "dialyzer")),
+    Step("docs", ("scripts/docs",)),
     Step("ruff", (f"{PYTHON_BIN}/ruff", "check", "--no-cache", ".")),
     Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
     Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),
@@ -92,5 +111,11 @@ STEPS = (
         ("bin/erlang-loop", "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
         lambda _output: counts.junit(PYTEST_REPORT),
         left_out=pytest_left_out,
+    ),
+    Step(
+        "cpython",
+        ("bin/erlang-loop", "test/cpython/run.py"),
+        counts.cpython,
+        left_out=cpython_left_out,
     ),
 )

@@ -17,7 +17,10 @@ impl Counter {
     /// instead of a locked instruction, which would cost more than the rest of a short turn's
     /// bookkeeping.
     pub fn add_owned(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
     }
 
     /// The number so far.
@@ -91,7 +94,10 @@ mod tests {
         counters.turns.add_owned(1);
         counters.stale_events.add(5);
         let snapshot = counters.snapshot();
-        assert_eq!((snapshot.turns, snapshot.stale_events, snapshot.parks), (3, 5, 0));
+        assert_eq!(
+            (snapshot.turns, snapshot.stale_events, snapshot.parks),
+            (3, 5, 0)
+        );
         assert_eq!(snapshot.iter().next(), Some(("turns", 3)));
         assert_eq!(snapshot.iter().count(), 9);
     }

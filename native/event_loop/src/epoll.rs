@@ -21,7 +21,12 @@ pub struct Interest {
 
 impl Interest {
     /// The bell and the timer: readable, once per change, so that nobody has to read them.
-    pub const SIGNAL: Self = Self { read: true, write: false, edge: true, oneshot: false };
+    pub const SIGNAL: Self = Self {
+        read: true,
+        write: false,
+        edge: true,
+        oneshot: false,
+    };
 
     /// `EPOLLRDHUP` is left out as in asyncio: a half-closed peer is an end of file to a
     /// reader and nothing to a writer. `EPOLLHUP` and `EPOLLERR` come unasked.
@@ -70,7 +75,13 @@ impl EpollSet {
     /// [`BadFd`](crate::Error::BadFd), [`NotPollable`](crate::Error::NotPollable), or
     /// `Os(EEXIST)` when it is inside already.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
-        sys::control(self.fd.as_fd(), libc::EPOLL_CTL_ADD, fd, interest.flags(), token)
+        sys::control(
+            self.fd.as_fd(),
+            libc::EPOLL_CTL_ADD,
+            fd,
+            interest.flags(),
+            token,
+        )
     }
 
     /// Changes interest and token of `fd`, and reports it anew if it is ready now.
@@ -78,7 +89,13 @@ impl EpollSet {
     /// # Errors
     /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` when it is not inside.
     pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
-        sys::control(self.fd.as_fd(), libc::EPOLL_CTL_MOD, fd, interest.flags(), token)
+        sys::control(
+            self.fd.as_fd(),
+            libc::EPOLL_CTL_MOD,
+            fd,
+            interest.flags(),
+            token,
+        )
     }
 
     /// Takes `fd` out.
@@ -132,7 +149,10 @@ impl EventBuffer {
     /// Room for 64 events.
     #[must_use]
     pub fn new() -> Self {
-        Self { events: vec![Self::NOTHING; Self::FIRST], len: 0 }
+        Self {
+            events: vec![Self::NOTHING; Self::FIRST],
+            len: 0,
+        }
     }
 
     /// How many events the last poll brought.
@@ -188,13 +208,17 @@ impl Default for EventBuffer {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::error::Error;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    const READ: Interest = Interest { read: true, write: false, edge: false, oneshot: false };
+    const READ: Interest = Interest {
+        read: true,
+        write: false,
+        edge: false,
+        oneshot: false,
+    };
 
     #[test]
     fn tells_what_is_readable_until_it_is_taken_out() {
@@ -226,7 +250,10 @@ mod tests {
     fn the_buffer_doubles_when_it_came_back_full() {
         let set = EpollSet::new().unwrap();
         let pairs: Vec<_> = (0..70).map(|_| UnixStream::pair().unwrap()).collect();
-        let write = Interest { write: true, ..Interest::default() };
+        let write = Interest {
+            write: true,
+            ..Interest::default()
+        };
         for (i, (near, _)) in pairs.iter().enumerate() {
             set.add(near.as_raw_fd(), write, i as u64).unwrap();
         }

@@ -82,7 +82,10 @@ mod tests {
         for errno in [libc::EBADF, libc::EPERM, libc::ENOMEM, libc::EEXIST] {
             assert_eq!(Error::from_errno(errno).errno(), Some(errno));
         }
-        assert_eq!(Error::from(io::Error::other("no errno")), Error::Os(libc::EIO));
+        assert_eq!(
+            Error::from(io::Error::other("no errno")),
+            Error::Os(libc::EIO)
+        );
     }
 
     #[test]

@@ -206,7 +206,11 @@ impl EventLoop {
                 // It fired: setting it to the same time again is a change.
                 TIMER_TOKEN => lock(&self.timer).when_ns = None,
                 _ => match watches.resolve(&self.set, &event) {
-                    Ready { read: None, write: None, .. } => stale += 1,
+                    Ready {
+                        read: None,
+                        write: None,
+                        ..
+                    } => stale += 1,
                     ready => out.push(ready),
                 },
             }

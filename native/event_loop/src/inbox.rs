@@ -96,7 +96,10 @@ impl<T> Inbox<T> {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(PushError::Full(value));
         }
-        let node = Box::into_raw(Box::new(Node { value, next: ptr::null_mut() }));
+        let node = Box::into_raw(Box::new(Node {
+            value,
+            next: ptr::null_mut(),
+        }));
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             if is_closed(head) {
@@ -108,12 +111,10 @@ impl<T> Inbox<T> {
             // SAFETY: not published yet, so nobody else reads it.
             unsafe { (*node).next = head };
             // Release: whoever detaches the node sees its value and link.
-            match self.head.compare_exchange_weak(
-                head,
-                node,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match self
+                .head
+                .compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(before) => return Ok(before.is_null()),
                 Err(now) => head = now,
             }
@@ -127,7 +128,9 @@ impl<T> Inbox<T> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             if chain(head).is_null() {
-                return Taken { next: ptr::null_mut() };
+                return Taken {
+                    next: ptr::null_mut(),
+                };
             }
             // A swap would lose the closed bit.
             let rest = if is_closed(head) {
@@ -135,12 +138,10 @@ impl<T> Inbox<T> {
             } else {
                 ptr::null_mut()
             };
-            match self.head.compare_exchange_weak(
-                head,
-                rest,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
+            match self
+                .head
+                .compare_exchange_weak(head, rest, Ordering::Acquire, Ordering::Acquire)
+            {
                 Ok(detached) => {
                     // SAFETY: the exchange made the chain ours alone.
                     let (next, count) = unsafe { reverse(chain(detached)) };

@@ -47,7 +47,9 @@ impl Life {
     /// A new life.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: AtomicU8::new(State::New as u8) }
+        Self {
+            state: AtomicU8::new(State::New as u8),
+        }
     }
 
     /// Where it is now.
@@ -178,8 +180,14 @@ mod tests {
     fn only_one_of_many_starts_it() {
         let life = Life::new();
         let won = std::thread::scope(|scope| {
-            let racers: Vec<_> = (0..4).map(|_| scope.spawn(|| life.start().is_ok())).collect();
-            racers.into_iter().filter_map(|racer| racer.join().ok()).filter(|won| *won).count()
+            let racers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| life.start().is_ok()))
+                .collect();
+            racers
+                .into_iter()
+                .filter_map(|racer| racer.join().ok())
+                .filter(|won| *won)
+                .count()
         });
         assert_eq!(won, 1);
     }

@@ -135,7 +135,11 @@ impl Parking {
             }
             if waited == Waited::TimedOut {
                 // The last chance for a wake that crossed the timeout.
-                return if self.get_up() { Parked::Woken } else { Parked::TimedOut };
+                return if self.get_up() {
+                    Parked::Woken
+                } else {
+                    Parked::TimedOut
+                };
             }
         }
     }
@@ -182,13 +186,13 @@ impl Parking {
 
     fn change(&self, from: u32, to: u32) -> bool {
         let word = self.state.word();
-        word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::{Duration, Instant};
 
@@ -200,7 +204,10 @@ mod tests {
         assert!(!parking.begin_polling());
         assert!(parking.begin_polling() && !parking.end_polling());
         parking.wake();
-        assert_eq!(parking.park(|| unreachable!("not to sleep"), None), Parked::Woken);
+        assert_eq!(
+            parking.park(|| unreachable!("not to sleep"), None),
+            Parked::Woken
+        );
         parking.wake();
         assert!(parking.take_notified() && !parking.take_notified());
     }
@@ -210,7 +217,10 @@ mod tests {
         let parking = Parking::new().unwrap();
         assert_eq!(parking.park(|| true, Some(1_000)), Parked::TimedOut);
         assert!(parking.is_armed());
-        assert_eq!(parking.park(|| unreachable!("asked already"), Some(1)), Parked::TimedOut);
+        assert_eq!(
+            parking.park(|| unreachable!("asked already"), Some(1)),
+            Parked::TimedOut
+        );
         parking.disarmed();
         assert!(!parking.is_armed() && parking.take_notified());
     }

@@ -72,8 +72,12 @@ mod tests {
         assert!(!pending.push(1, Kind::Read));
         assert!(pending.push(2, Kind::Timer));
         assert_eq!(pending.len(), 4);
-        let expected =
-            [(1, Kind::Read), (2, Kind::Timer), (1, Kind::Write), (2, Kind::Timer)];
+        let expected = [
+            (1, Kind::Read),
+            (2, Kind::Timer),
+            (1, Kind::Write),
+            (2, Kind::Timer),
+        ];
         assert_eq!(pending.take(), expected);
         assert!(pending.is_empty());
         assert!(pending.push(1, Kind::Read), "taken, so it counts anew");

@@ -74,13 +74,22 @@ impl<T: Cancel> TimerHeap<T> {
     /// No timers.
     #[must_use]
     pub fn new() -> Self {
-        Self { heap: BinaryHeap::new(), seq: 0, cancelled: 0, buried: Vec::new() }
+        Self {
+            heap: BinaryHeap::new(),
+            seq: 0,
+            cancelled: 0,
+            buried: Vec::new(),
+        }
     }
 
     /// Keeps `value` until `when_ns`.
     pub fn schedule(&mut self, when_ns: u64, value: T) {
         self.seq += 1;
-        self.heap.push(Entry { when_ns, seq: self.seq, value });
+        self.heap.push(Entry {
+            when_ns,
+            seq: self.seq,
+            value,
+        });
     }
 
     /// The caller has just flagged one of the values in here. Drops all flagged ones once they
@@ -88,10 +97,13 @@ impl<T: Cancel> TimerHeap<T> {
     pub fn note_cancelled(&mut self) {
         self.cancelled = self.heap.len().min(self.cancelled + 1);
         if self.cancelled > Self::TOLERATED && self.cancelled > self.heap.len() / 2 {
-            let (live, dead): (Vec<_>, Vec<_>) =
-                self.heap.drain().partition(|entry| !entry.value.is_cancelled());
+            let (live, dead): (Vec<_>, Vec<_>) = self
+                .heap
+                .drain()
+                .partition(|entry| !entry.value.is_cancelled());
             self.heap = live.into();
-            self.buried.extend(dead.into_iter().map(|entry| entry.value));
+            self.buried
+                .extend(dead.into_iter().map(|entry| entry.value));
             self.cancelled = 0;
         }
     }
@@ -152,7 +164,11 @@ impl<T: Cancel> TimerHeap<T> {
     }
 
     fn drop_cancelled_top(&mut self) {
-        while self.heap.peek().is_some_and(|entry| entry.value.is_cancelled()) {
+        while self
+            .heap
+            .peek()
+            .is_some_and(|entry| entry.value.is_cancelled())
+        {
             self.buried.extend(self.heap.pop().map(|entry| entry.value));
             // Saturating: it may not have been noted yet.
             self.cancelled = self.cancelled.saturating_sub(1);
@@ -235,7 +251,10 @@ mod tests {
             heap.note_cancelled();
         }
         assert!(heap.len() < 100 && heap.live_len() == 50, "{heap:?}");
-        assert_eq!(heap.iter().filter(|value| !value.is_cancelled()).count(), 50);
+        assert_eq!(
+            heap.iter().filter(|value| !value.is_cancelled()).count(),
+            50
+        );
         let inside = heap.len();
         assert_eq!(heap.drain().count(), inside);
         assert_eq!((heap.len(), heap.live_len()), (0, 0));

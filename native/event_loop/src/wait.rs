@@ -59,7 +59,12 @@ impl Spin {
     pub fn with_cpus(policy: &WaitPolicy, cpus: usize) -> Self {
         let max = if cpus > 1 { policy.spin_max_ns } else { 0 };
         let start = policy.spin_start_ns.min(max);
-        Self { start, max, budget: start, misses: 0 }
+        Self {
+            start,
+            max,
+            budget: start,
+            misses: 0,
+        }
     }
 
     /// How long to spin now, in nanoseconds; 0 for not at all.
@@ -71,13 +76,21 @@ impl Spin {
     /// The spin met an event.
     pub fn hit(&mut self) {
         self.misses = 0;
-        self.budget = self.budget.saturating_add(self.budget / 2).max(self.start).min(self.max);
+        self.budget = self
+            .budget
+            .saturating_add(self.budget / 2)
+            .max(self.start)
+            .min(self.max);
     }
 
     /// The spin ended without one.
     pub fn miss(&mut self) {
         self.misses += 1;
-        self.budget = if self.misses < Self::PATIENCE { self.budget / 2 } else { 0 };
+        self.budget = if self.misses < Self::PATIENCE {
+            self.budget / 2
+        } else {
+            0
+        };
     }
 
     /// A wait without spinning lasted this long.
@@ -167,8 +180,14 @@ mod tests {
 
     #[test]
     fn never_on_one_cpu_or_when_switched_off() {
-        let off = WaitPolicy { spin_max_ns: 0, ..WaitPolicy::default() };
-        for mut spin in [Spin::with_cpus(&WaitPolicy::default(), 1), Spin::with_cpus(&off, 8)] {
+        let off = WaitPolicy {
+            spin_max_ns: 0,
+            ..WaitPolicy::default()
+        };
+        for mut spin in [
+            Spin::with_cpus(&WaitPolicy::default(), 1),
+            Spin::with_cpus(&off, 8),
+        ] {
             spin.hit();
             spin.note_wait(0);
             assert_eq!(spin.budget(), 0);
@@ -179,12 +198,24 @@ mod tests {
     fn near_deadlines_are_exact_and_far_ones_early() {
         const MS: u64 = 1_000_000;
         let plan = |left| plan_timer(1_000, Some(1_000 + left), &WaitPolicy::default());
-        assert_eq!(plan_timer(1_000, None, &WaitPolicy::default()), TimerPlan::None);
-        assert_eq!(plan_timer(1_000, Some(5), &WaitPolicy::default()), TimerPlan::TimerFd(5));
+        assert_eq!(
+            plan_timer(1_000, None, &WaitPolicy::default()),
+            TimerPlan::None
+        );
+        assert_eq!(
+            plan_timer(1_000, Some(5), &WaitPolicy::default()),
+            TimerPlan::TimerFd(5)
+        );
         assert_eq!(plan(20 * MS - 1), TimerPlan::TimerFd(1_000 + 20 * MS - 1));
         assert_eq!(plan(20 * MS), TimerPlan::Beam { delay_ms: 18 });
         assert_eq!(plan(100 * MS + 999_999), TimerPlan::Beam { delay_ms: 98 });
-        let no_near = WaitPolicy { near_timer_ns: 0, ..WaitPolicy::default() };
-        assert_eq!(plan_timer(0, Some(2 * MS), &no_near), TimerPlan::TimerFd(2 * MS));
+        let no_near = WaitPolicy {
+            near_timer_ns: 0,
+            ..WaitPolicy::default()
+        };
+        assert_eq!(
+            plan_timer(0, Some(2 * MS), &no_near),
+            TimerPlan::TimerFd(2 * MS)
+        );
     }
 }

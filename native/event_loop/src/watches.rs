@@ -7,66 +7,17 @@
 
 use crate::epoll::{EpollSet, RawEvent};
 use crate::error::{Error, Result};
+use fd_hash::FdHasher;
 use slot::{Slot, Watch};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::os::fd::RawFd;
 
+mod fd_hash;
 mod slot;
+mod words;
 
-/// Which side of a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Told when it can be read.
-    Read,
-    /// Told when it can be written.
-    Write,
-}
-
-/// How often a watch is told. On a descriptor where reader and writer differ, the kernel gets
-/// the more talkative of both (it has one setting per descriptor): an edge watch may then be
-/// told more often, a oneshot watch still only once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mode {
-    /// Once per change instead of as long as it lasts.
-    pub edge: bool,
-    /// Once, then the watch is paused.
-    pub oneshot: bool,
-}
-
-impl Mode {
-    /// As long as it lasts: what asyncio expects.
-    pub const LEVEL: Self = Self { edge: false, oneshot: false };
-    /// Once per change.
-    pub const EDGE: Self = Self { edge: true, oneshot: false };
-    /// Once, until resumed.
-    pub const ONESHOT: Self = Self { edge: false, oneshot: true };
-}
-
-/// One watch. Stale as soon as the watch is removed or replaced, also when another watch has
-/// the same descriptor number since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WatchId {
-    /// The watched descriptor.
-    pub fd: RawFd,
-    /// The registration it belongs to; reader and writer of a descriptor share it.
-    pub generation: u32,
-    /// Never used twice in a table.
-    pub serial: u64,
-}
-
-/// What an event means: the keys of the watches to tell. Both `None` for a stale event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ready {
-    /// The descriptor.
-    pub fd: RawFd,
-    /// The registration the event belongs to.
-    pub generation: u32,
-    /// The reader's key, if it is to be told.
-    pub read: Option<u64>,
-    /// The writer's key, if it is to be told.
-    pub write: Option<u64>,
-}
+pub use words::{Direction, Mode, Ready, WatchId};
 
 /// All watches of one loop.
 ///
@@ -105,8 +56,16 @@ impl Watches {
         }
         self.serial += 1;
         let serial = self.serial;
-        let watch = Watch { key, serial, mode, paused: false };
-        let slot = self.slots.entry(fd).or_insert_with(|| Slot::new(fresh(&mut self.generation)));
+        let watch = Watch {
+            key,
+            serial,
+            mode,
+            paused: false,
+        };
+        let slot = self
+            .slots
+            .entry(fd)
+            .or_insert_with(|| Slot::new(fresh(&mut self.generation)));
         let before = slot.side(dir).replace(watch);
         // Replacing a watch asks the kernel even if the interest is the same: the number may
         // have been closed and reused since, and a new edge watch must hear what is ready now.
@@ -119,7 +78,11 @@ impl Watches {
         }
         let generation = slot.generation;
         match outcome {
-            Ok(()) => Ok(WatchId { fd, generation, serial }),
+            Ok(()) => Ok(WatchId {
+                fd,
+                generation,
+                serial,
+            }),
             Err(error @ (Error::BadFd | Error::NotPollable)) => {
                 self.slots.remove(&fd); // closed, or reused by a file
                 Err(error)
@@ -230,8 +193,17 @@ impl Watches {
     /// where the direction that did not fire is armed again.
     pub fn resolve(&mut self, set: &EpollSet, event: &RawEvent) -> Ready {
         let (fd, generation) = untoken(event.token);
-        let mut ready = Ready { fd, generation, read: None, write: None };
-        let Some(slot) = self.slots.get_mut(&fd).filter(|s| s.generation == generation) else {
+        let mut ready = Ready {
+            fd,
+            generation,
+            read: None,
+            write: None,
+        };
+        let Some(slot) = self
+            .slots
+            .get_mut(&fd)
+            .filter(|s| s.generation == generation)
+        else {
             return ready; // registered before the number was reused
         };
         (ready.read, ready.write) = slot.fire(event);
@@ -274,31 +246,6 @@ fn token(fd: RawFd, generation: u32) -> u64 {
 #[allow(clippy::cast_possible_truncation)] // taking the two halves apart is the point
 fn untoken(token: u64) -> (RawFd, u32) {
     ((token as u32).cast_signed(), (token >> 32) as u32)
-}
-
-/// Spreads descriptor numbers over the table with one multiplication. Nobody outside chooses
-/// them, so nothing stronger is needed.
-#[derive(Debug, Default)]
-struct FdHasher(u64);
-
-impl Hasher for FdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 << 8 | u64::from(byte));
-        }
-    }
-
-    fn write_i32(&mut self, fd: i32) {
-        self.write_u64(u64::from(fd.cast_unsigned()));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,10 @@ fn two_writers_and_a_reader() {
                 let inbox = Arc::clone(&inbox);
                 thread::spawn(move || {
                     let pushes = [base, base + 1].map(|value| inbox.push(tracked(value)));
-                    pushes.into_iter().filter(|told| matches!(told, Ok(true))).count()
+                    pushes
+                        .into_iter()
+                        .filter(|told| matches!(told, Ok(true)))
+                        .count()
                 })
             })
             .collect();
@@ -47,7 +50,8 @@ fn two_writers_and_a_reader() {
             let own: Vec<_> = taken.iter().filter(|v| **v / 10 * 10 == base).collect();
             assert_eq!(own, [&base, &(base + 1)]);
         }
-        assert!(inbox.is_empty() && inbox.len() == 0);
+        assert!(inbox.is_empty());
+        assert_eq!(inbox.len(), 0, "the count comes back");
     });
 }
 
@@ -71,8 +75,10 @@ fn close_splits_the_pushes_cleanly() {
         inbox.close();
         // What was accepted is inside at this point: nothing comes later.
         let mut taken = take(&inbox);
-        let mut accepted: Vec<_> =
-            writers.into_iter().filter_map(|w| w.join().expect("writer")).collect();
+        let mut accepted: Vec<_> = writers
+            .into_iter()
+            .filter_map(|w| w.join().expect("writer"))
+            .collect();
         assert!(inbox.take().next().is_none());
         taken.sort_unstable();
         accepted.sort_unstable();

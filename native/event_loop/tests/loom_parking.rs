@@ -8,11 +8,12 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// Loops sleep in more ways than can be tried; two or three preemptions find the races there
-/// are in such small protocols (and every bug put in on purpose so far).
+/// With three preemptions this takes seconds and finds every bug put in on purpose so far: the
+/// flag cleared after the wake or asked for before the announcement, a wake that only looks,
+/// stores in place of exchanges, relaxed orders. `LOOM_MAX_PREEMPTIONS=5` takes a minute.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(model);
 }
 
@@ -93,7 +94,10 @@ fn parked_owner_and_two_posters() {
         for poster in posters {
             poster.join().expect("poster");
         }
-        assert!(scene.arms.load(Ordering::Relaxed) <= 1, "the standing request is not repeated");
+        assert!(
+            scene.arms.load(Ordering::Relaxed) <= 1,
+            "the standing request is not repeated"
+        );
     });
 }
 
@@ -152,7 +156,10 @@ fn an_event_that_meets_a_standing_request_is_not_lost() {
         let scene = Scene::new();
         // An earlier park has asked already, and was ended by a wake.
         scene.parking.wake();
-        assert_eq!(scene.parking.park(|| unreachable!("notified"), None), Parked::Woken);
+        assert_eq!(
+            scene.parking.park(|| unreachable!("notified"), None),
+            Parked::Woken
+        );
         let beam = {
             let scene = Arc::clone(&scene);
             // Two reports: the second needs the owner to have asked again after the first.

@@ -50,7 +50,10 @@ struct Pair {
 
 impl Pair {
     fn schedule(&mut self, when: u64) {
-        let timer = Timer { id: self.next_id, cancelled: Rc::default() };
+        let timer = Timer {
+            id: self.next_id,
+            cancelled: Rc::default(),
+        };
         self.next_id += 1;
         self.heap.schedule(when, timer.clone());
         let at = self.model.partition_point(|(other, _)| *other <= when);
@@ -89,8 +92,15 @@ impl Pair {
         prop_assert_eq!(self.heap.live_len(), self.model.len());
         // What compaction promises: beyond the tolerated few, at most half is dead.
         let dead = self.heap.len() - self.model.len();
-        prop_assert!(dead <= 64.max(self.heap.len() / 2), "{dead} of {} are dead", self.heap.len());
-        prop_assert_eq!(self.heap.iter().filter(|t| !t.is_cancelled()).count(), self.model.len());
+        prop_assert!(
+            dead <= 64.max(self.heap.len() / 2),
+            "{dead} of {} are dead",
+            self.heap.len()
+        );
+        prop_assert_eq!(
+            self.heap.iter().filter(|t| !t.is_cancelled()).count(),
+            self.model.len()
+        );
         Ok(())
     }
 }

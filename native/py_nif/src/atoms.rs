@@ -16,10 +16,27 @@ rustler::atoms! {
     loop_timer,
     start_worker,
 
-    // to a process that waits in poll_events
+    // poll_events
+    keep,
+    look,
     py_poll,
+    select_sent,
     wait,
-    wait_self,
+    woken,
+
+    // event_loop_info
+    events,
+    fds,
+    id,
+    keeper,
+    parks,
+    pending,
+    polls,
+    stale_events,
+    timers,
+    timers_fired,
+    turns,
+    wakeups,
 
     // to py_signals, and the names of signals in Erlang
     signals_changed,

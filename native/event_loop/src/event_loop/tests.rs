@@ -1,5 +1,4 @@
 //! One loop with its real descriptors: events, timer, wake and close.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::now_ns;
@@ -20,7 +19,9 @@ fn an_event_reaches_its_key() {
     let events = EventLoop::new().unwrap();
     let mut buf = EventBuffer::new();
     let (mut near, far) = UnixStream::pair().unwrap();
-    let id = events.watch(far.as_raw_fd(), Direction::Read, 9, Mode::LEVEL).unwrap();
+    let id = events
+        .watch(far.as_raw_fd(), Direction::Read, 9, Mode::LEVEL)
+        .unwrap();
     near.write_all(b"x").unwrap();
     assert_eq!(events.poll_direct(&mut buf, None), Ok(1));
     assert_eq!(ready(&events, &buf)[0].read, Some(9));
@@ -42,7 +43,11 @@ fn the_timer_ends_a_wait_and_can_be_set_to_the_same_time_again() {
         assert_eq!(events.poll_direct(&mut buf, None), Ok(1));
         assert!(now_ns() >= when);
         assert!(ready(&events, &buf).is_empty());
-        assert_eq!(events.poll_now(&mut buf), Ok(0), "told once, though never read");
+        assert_eq!(
+            events.poll_now(&mut buf),
+            Ok(0),
+            "told once, though never read"
+        );
     }
     events.set_timer(Some(now_ns() + MS)).unwrap();
     events.set_timer(None).unwrap();
@@ -66,7 +71,11 @@ fn a_wake_ends_a_direct_wait_or_prevents_it() {
     });
     assert!(ready(&events, &buf).is_empty());
     assert_eq!(events.counters.snapshot().wakeups, 2);
-    assert_eq!(events.poll_now(&mut buf), Ok(0), "the bell is told once, though never read");
+    assert_eq!(
+        events.poll_now(&mut buf),
+        Ok(0),
+        "the bell is told once, though never read"
+    );
 }
 
 #[test]
@@ -86,7 +95,9 @@ fn a_closed_loop_refuses_and_has_let_go_of_everything() {
     let events = EventLoop::new().unwrap();
     let mut buf = EventBuffer::new();
     let (mut near, far) = UnixStream::pair().unwrap();
-    let id = events.watch(far.as_raw_fd(), Direction::Read, 1, Mode::LEVEL).unwrap();
+    let id = events
+        .watch(far.as_raw_fd(), Direction::Read, 1, Mode::LEVEL)
+        .unwrap();
     near.write_all(b"x").unwrap();
     events.set_timer(Some(1)).unwrap();
     events.life.start().unwrap();
@@ -94,7 +105,10 @@ fn a_closed_loop_refuses_and_has_let_go_of_everything() {
     events.life.stopped().unwrap();
     assert_eq!(events.close(), Ok(true));
     assert_eq!(events.close(), Ok(false));
-    assert_eq!(events.watch(far.as_raw_fd(), Direction::Read, 1, Mode::LEVEL), Err(Error::Closed));
+    assert_eq!(
+        events.watch(far.as_raw_fd(), Direction::Read, 1, Mode::LEVEL),
+        Err(Error::Closed)
+    );
     assert_eq!(events.resume(id, Direction::Read), Err(Error::Closed));
     assert_eq!(events.set_timer(Some(2)), Err(Error::Closed));
     assert_eq!(events.poll_now(&mut buf), Err(Error::Closed));

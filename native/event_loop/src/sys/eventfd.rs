@@ -31,7 +31,11 @@ impl Bell {
         let one: u64 = 1;
         // SAFETY: reads the eight bytes of `one`, which outlives the call.
         let written = unsafe {
-            libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), std::mem::size_of::<u64>())
+            libc::write(
+                self.fd.as_raw_fd(),
+                (&raw const one).cast(),
+                std::mem::size_of::<u64>(),
+            )
         };
         // It could only refuse after 2^64 rings, or if the descriptor we own were closed.
         debug_assert_eq!(written, 8, "an eventfd of ours takes eight bytes");

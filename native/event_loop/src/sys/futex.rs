@@ -14,7 +14,9 @@ impl Futex {
     /// A word with its first value.
     #[must_use]
     pub fn new(value: u32) -> Self {
-        Self { word: AtomicU32::new(value) }
+        Self {
+            word: AtomicU32::new(value),
+        }
     }
 
     /// The word itself; whoever changes it under a sleeper calls [`wake`](Self::wake).
@@ -28,7 +30,9 @@ impl Futex {
     /// May return without reason: the caller looks at the word and waits again.
     pub fn wait(&self, expected: u32, deadline_ns: Option<u64>) -> Waited {
         let deadline = deadline_ns.map(super::time::timespec);
-        let deadline = deadline.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let deadline = deadline
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: the word lives as long as `self`; `deadline` is null or points into this
         // frame. WAIT_BITSET (unlike WAIT) takes the timeout as a point in time, so that
         // looping after a spurious return does not stretch it.

@@ -21,7 +21,11 @@ pub struct Futex {
 
 impl Futex {
     pub fn new(value: u32) -> Self {
-        Self { word: AtomicU32::new(value), bucket: Mutex::new(()), sleeper: Condvar::new() }
+        Self {
+            word: AtomicU32::new(value),
+            bucket: Mutex::new(()),
+            sleeper: Condvar::new(),
+        }
     }
 
     pub fn word(&self) -> &AtomicU32 {
@@ -31,7 +35,11 @@ impl Futex {
     pub fn wait(&self, expected: u32, _deadline_ns: Option<u64>) -> Waited {
         let bucket = self.bucket.lock().expect("loom's mutex is never poisoned");
         if self.word.load(Ordering::Relaxed) == expected {
-            drop(self.sleeper.wait(bucket).expect("loom's mutex is never poisoned"));
+            drop(
+                self.sleeper
+                    .wait(bucket)
+                    .expect("loom's mutex is never poisoned"),
+            );
         }
         Waited::Returned
     }
@@ -51,7 +59,10 @@ pub struct Bell {
 
 impl Bell {
     pub fn new() -> Result<Self> {
-        Ok(Self { rung: Mutex::new(false), sleeper: Condvar::new() })
+        Ok(Self {
+            rung: Mutex::new(false),
+            sleeper: Condvar::new(),
+        })
     }
 
     pub fn ring(&self) {
@@ -63,7 +74,10 @@ impl Bell {
     pub fn wait(&self) {
         let mut rung = self.rung.lock().expect("loom's mutex is never poisoned");
         while !*rung {
-            rung = self.sleeper.wait(rung).expect("loom's mutex is never poisoned");
+            rung = self
+                .sleeper
+                .wait(rung)
+                .expect("loom's mutex is never poisoned");
         }
         *rung = false;
     }

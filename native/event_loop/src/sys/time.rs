@@ -7,7 +7,10 @@ pub(super) const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// `CLOCK_MONOTONIC` in nanoseconds: 584 years fit.
 pub(crate) fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is a timespec of ours that outlives the call. The call cannot fail: the
     // clock always exists and the pointer is valid.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };

@@ -34,8 +34,14 @@ impl TimerFd {
     pub fn set(&self, when_ns: Option<u64>) -> Result<()> {
         // The kernel reads a zero as "unset"; the first nanosecond has long passed as well.
         let when = super::time::timespec(when_ns.map_or(0, |when| when.max(1)));
-        let once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let spec = libc::itimerspec { it_interval: once, it_value: when };
+        let once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let spec = libc::itimerspec {
+            it_interval: once,
+            it_value: when,
+        };
         // SAFETY: `spec` is only read and outlives the call; the old value is not asked for.
         check(unsafe {
             libc::timerfd_settime(

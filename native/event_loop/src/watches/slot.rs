@@ -37,7 +37,12 @@ pub(super) struct Slot {
 
 impl Slot {
     pub fn new(generation: u32) -> Self {
-        Self { generation, registered: Registered::Absent, read: None, write: None }
+        Self {
+            generation,
+            registered: Registered::Absent,
+            read: None,
+            write: None,
+        }
     }
 
     pub fn side(&mut self, dir: Direction) -> &mut Option<Watch> {
@@ -65,9 +70,15 @@ impl Slot {
         let (read, write) = (active(&self.read), active(&self.write));
         let mut modes = read.iter().chain(&write).peekable();
         modes.peek()?;
-        let (edge, oneshot) =
-            modes.fold((true, true), |(edge, once), m| (edge && m.edge, once && m.oneshot));
-        Some(Interest { read: read.is_some(), write: write.is_some(), edge, oneshot })
+        let (edge, oneshot) = modes.fold((true, true), |(edge, once), m| {
+            (edge && m.edge, once && m.oneshot)
+        });
+        Some(Interest {
+            read: read.is_some(),
+            write: write.is_some(),
+            edge,
+            oneshot,
+        })
     }
 
     /// Brings the kernel in step with the watches; no call when it is already, unless `ask`
@@ -104,7 +115,10 @@ impl Slot {
     /// The keys an event concerns. Hang-up and error concern both, as in asyncio: whoever
     /// tries will learn what happened.
     pub fn fire(&mut self, event: &RawEvent) -> (Option<u64>, Option<u64>) {
-        if matches!(self.registered, Registered::Armed(Interest { oneshot: true, .. })) {
+        if matches!(
+            self.registered,
+            Registered::Armed(Interest { oneshot: true, .. })
+        ) {
             self.registered = Registered::Silent;
         }
         let broken = event.hangup || event.error;

@@ -1,5 +1,4 @@
 //! What a watch hears, and what ids and keys survive. Real descriptors, a real epoll set.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::epoll::EventBuffer;
@@ -18,7 +17,12 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let (near, far) = UnixStream::pair().unwrap();
-        Self { set: EpollSet::new().unwrap(), table: Watches::new(), near, far }
+        Self {
+            set: EpollSet::new().unwrap(),
+            table: Watches::new(),
+            near,
+            far,
+        }
     }
 
     fn fd(&self) -> RawFd {
@@ -26,7 +30,9 @@ impl Bench {
     }
 
     fn watch(&mut self, dir: Direction, key: u64, mode: Mode) -> WatchId {
-        self.table.watch(&self.set, self.far.as_raw_fd(), dir, key, mode).unwrap()
+        self.table
+            .watch(&self.set, self.far.as_raw_fd(), dir, key, mode)
+            .unwrap()
     }
 
     fn polled(&self) -> Vec<RawEvent> {
@@ -150,14 +156,17 @@ fn closed_numbers_are_refused_and_forgotten() {
     let fd = far.as_raw_fd();
     b.table.watch(&b.set, fd, R, 1, Mode::LEVEL).unwrap();
     drop(far); // behind our back
-    // Other tests open descriptors at the same time: the number may be in use again, which
-    // is the reuse of the test below. Both answers are right; the old reader must be gone.
+               // Other tests open descriptors at the same time: the number may be in use again, which
+               // is the reuse of the test below. Both answers are right; the old reader must be gone.
     match b.table.watch(&b.set, fd, W, 2, Mode::LEVEL) {
         Err(Error::BadFd | Error::NotPollable) => assert!(b.table.is_empty()),
         Ok(_) => assert_eq!(b.table.key(fd, R), None),
         Err(other) => panic!("{other}"),
     }
-    assert_eq!(b.table.watch(&b.set, -1, R, 1, Mode::LEVEL), Err(Error::BadFd));
+    assert_eq!(
+        b.table.watch(&b.set, -1, R, 1, Mode::LEVEL),
+        Err(Error::BadFd)
+    );
     b.table.forget_fd(&b.set, fd);
 }
 

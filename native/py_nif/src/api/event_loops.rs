@@ -5,7 +5,7 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, ok_or_error, Error};
+use crate::error::{done_or_error, ok_or_error};
 use crate::loops::{registry, LoopRef, NativeLoop, Role};
 
 #[rustler::nif]
@@ -16,7 +16,9 @@ fn event_loop_new(env: Env<'_>) -> Term<'_> {
 
 #[rustler::nif]
 fn event_loop_destroy<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    native.0.close(Sender::Scheduler(env));
+    if let Ok(native) = native.open() {
+        native.close(Sender::Scheduler(env));
+    }
     atoms::ok().encode(env)
 }
 
@@ -31,7 +33,10 @@ fn event_loop_set_worker<'a>(env: Env<'a>, native: Ref<LoopRef>, pid: LocalPid) 
 }
 
 fn set_keeper<'a>(env: Env<'a>, native: &Ref<LoopRef>, pid: LocalPid, role: Role) -> Term<'a> {
-    match native.0.adopt(Sender::Scheduler(env), pid, role, true) {
+    let adopted = native
+        .open()
+        .and_then(|native| native.adopt(Sender::Scheduler(env), pid, role, true));
+    match adopted {
         Ok(true) => atoms::ok().encode(env),
         Ok(false) => (atoms::error(), atoms::not_alive()).encode(env),
         Err(error) => (atoms::error(), error).encode(env),
@@ -40,9 +45,9 @@ fn set_keeper<'a>(env: Env<'a>, native: &Ref<LoopRef>, pid: LocalPid, role: Role
 
 #[rustler::nif]
 fn event_loop_wakeup<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let result = native.0.check_open().map(|()| {
-        native.0.core.parking.wake();
-        if let Some(mut side) = native.0.erlang_side() {
+    let result = native.open().map(|native| {
+        native.core.parking.wake();
+        if let Some(mut side) = native.erlang_side() {
             side.wake(Sender::Scheduler(env));
         }
     });
@@ -51,30 +56,35 @@ fn event_loop_wakeup<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
 
 #[rustler::nif]
 fn event_loop_info<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<Term<'a>> {
-    let native = &native.0;
-    if native.is_closed() {
-        return Ok((atoms::error(), Error::Closed).encode(env));
-    }
+    Ok(match native.open() {
+        Ok(native) => (atoms::ok(), info(env, &native)?).encode(env),
+        Err(error) => (atoms::error(), error).encode(env),
+    })
+}
+
+fn info<'a>(env: Env<'a>, native: &NativeLoop) -> NifResult<Term<'a>> {
+    let pending = native.pump(env);
     let counters = native.core.counters.snapshot();
+    let keeper = native
+        .keeper_pid()
+        .map_or_else(|| atoms::undefined().encode(env), |pid| pid.encode(env));
     let mut map = Term::map_new(env)
-        .map_put("id", native.id)?
-        .map_put("fds", native.core.watched_len() as u64)?
-        .map_put("turns", counters.turns)?
-        .map_put("events", counters.events)?
-        .map_put("wakeups", counters.wakeups)?
-        .map_put("parks", counters.parks)?
-        .map_put("polls", counters.polls)?
-        .map_put("timers_fired", counters.timers_fired)?
-        .map_put("stale_events", counters.stale_events)?;
+        .map_put(atoms::id(), native.id)?
+        .map_put(atoms::keeper(), keeper)?
+        .map_put(atoms::fds(), native.core.watched_len())?
+        .map_put(atoms::turns(), counters.turns)?
+        .map_put(atoms::events(), counters.events)?
+        .map_put(atoms::wakeups(), counters.wakeups)?
+        .map_put(atoms::parks(), counters.parks)?
+        .map_put(atoms::polls(), counters.polls)?
+        .map_put(atoms::timers_fired(), counters.timers_fired)?
+        .map_put(atoms::stale_events(), counters.stale_events)?;
     if let Some(side) = native.erlang_side() {
         map = map
-            .map_put("pending", side.pending.len() as u64)?
-            .map_put("timers", side.timers.live_len() as u64)?;
+            .map_put(atoms::pending(), pending)?
+            .map_put(atoms::timers(), side.timers.live_len())?;
     }
-    if let Some(pid) = native.keeper_pid() {
-        map = map.map_put("keeper", pid)?;
-    }
-    Ok((atoms::ok(), map).encode(env))
+    Ok(map)
 }
 
 #[rustler::nif]

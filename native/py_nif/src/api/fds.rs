@@ -8,6 +8,7 @@ use event_loop::{Direction, Mode};
 use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
+use crate::beam::fd::file_id;
 use crate::beam::resource::Ref;
 use crate::error::{done_or_error, ok_or_error, Error, Result};
 use crate::loops::{FdRef, LoopRef, NativeLoop};
@@ -29,17 +30,14 @@ fn add(
     callback: u64,
     direction: Direction,
 ) -> Result<Ref<FdRef>> {
-    let native = &native.0;
-    native.check_open()?;
-    if fd < 0 {
-        return Err(Error::Core(event_loop::Error::BadFd));
-    }
+    let native = native.open()?;
     let watch = native.core.watch(fd, direction, callback, Mode::LEVEL)?;
     native.arm_if_needed(env);
     Ok(Ref::new(FdRef {
-        owner: Arc::downgrade(native),
+        owner: Arc::downgrade(&native),
         watch,
         direction,
+        file: file_id(fd),
         removed: AtomicBool::new(false),
         closed: AtomicBool::new(false),
     }))
@@ -56,21 +54,17 @@ fn remove_writer<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: Ref<FdRef>) -> Term
 }
 
 fn remove(native: &Ref<LoopRef>, fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
-    native.0.check_open()?;
-    owned_by(native, fd)?;
+    let native = native.open()?;
+    // The reference of another loop, or of a writer for a reader, names no watch of this one.
+    let names_one = std::ptr::eq(fd.owner.as_ptr(), Arc::as_ptr(&native));
+    if !names_one || fd.direction != direction {
+        return Err(Error::Core(event_loop::Error::Stale));
+    }
     // A watch that is gone already (removed twice, replaced, closed) is what was asked for.
-    if fd.direction == direction && native.0.core.unwatch(fd.watch, direction) {
+    if native.core.unwatch(fd.watch, direction) {
         fd.removed.store(true, Ordering::Release);
     }
     Ok(())
-}
-
-/// A reference of another loop is refused: it would remove that loop's watch of the same fd.
-fn owned_by(native: &Ref<LoopRef>, fd: &Ref<FdRef>) -> Result<()> {
-    match fd.owner.upgrade() {
-        Some(owner) if Arc::ptr_eq(&owner, &native.0) => Ok(()),
-        _ => Err(Error::Core(event_loop::Error::Stale)),
-    }
 }
 
 #[rustler::nif]
@@ -114,27 +108,31 @@ fn live_owner(fd: &Ref<FdRef>, direction: Direction) -> Result<Arc<NativeLoop>> 
     }
 }
 
-/// Closes the fd at most once: through the first reference whose watch is still the fd's (or was
-/// ended by its own `remove_*`). Any other reference is stale, and the number may be a
-/// stranger's by now.
+/// Closes the fd at most once: through the first reference whose watch is still the fd's, was
+/// ended by its own `remove_*`, or by the end of the loop. Any other reference is stale, and so
+/// is one whose number stands for something else by now.
 #[rustler::nif]
 fn close_fd<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
     let first = !fd.closed.swap(true, Ordering::AcqRel);
-    let still_ours = || {
-        let watched = fd.owner.upgrade().is_some_and(|owner| {
-            let current = owner.core.unwatch(fd.watch, fd.direction);
-            if current {
-                owner.core.forget_fd(fd.watch.fd);
-            }
-            current
-        });
-        watched || fd.removed.load(Ordering::Acquire)
-    };
-    if first && still_ours() {
+    if first && ends_watch(&fd) && fd.file.is_some() && file_id(fd.watch.fd) == fd.file {
         match super::test_sockets::take(fd.watch.fd) {
             Some(owned) => drop(owned),
             None => crate::beam::fd::close(fd.watch.fd),
         }
     }
     atoms::ok().encode(env)
+}
+
+/// Ends the watches of the fd in its loop, before it is closed. `false`: this reference has no
+/// say in it any more.
+fn ends_watch(fd: &Ref<FdRef>) -> bool {
+    let open = |owner: &Arc<NativeLoop>| owner.check_open().is_ok();
+    let Some(owner) = fd.owner.upgrade().filter(open) else {
+        return true;
+    };
+    let current = owner.core.unwatch(fd.watch, fd.direction);
+    if current {
+        owner.core.forget_fd(fd.watch.fd);
+    }
+    current || fd.removed.load(Ordering::Acquire)
 }

@@ -1,25 +1,22 @@
-//! Taking events in Erlang: `get_pending/1` and the two halves of `poll_events/2`.
+//! Taking events in Erlang: `get_pending/1` and the steps of `poll_events/2`.
 
 use event_loop::Kind;
-use rustler::{Encoder, Env, NifResult, Term};
+use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::error::Error;
-use crate::loops::LoopRef;
+use crate::loops::{LoopRef, Waiting};
 
 #[rustler::nif]
 fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let native = &native.0;
-    if native.is_closed() {
-        return (atoms::error(), Error::Closed).encode(env);
-    }
-    native.pump(env);
-    let taken = native
-        .erlang_side()
-        .map(|mut side| side.pending.take())
-        .unwrap_or_default();
-    native.arm_if_needed(env);
+    answer(
+        env,
+        native.open().map(|native| events(native.take_pending(env))),
+    )
+}
+
+fn events(taken: Vec<(u64, Kind)>) -> Vec<(u64, rustler::Atom)> {
     taken
         .into_iter()
         .map(|(callback, kind)| {
@@ -30,48 +27,48 @@ fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
             };
             (callback, kind)
         })
-        .collect::<Vec<_>>()
-        .encode(env)
+        .collect()
 }
 
-/// The number of events if there are any; else the caller is noted as waiting and told how:
-/// `wait` for `{py_poll, Token}`, or `wait_self`, with the loop's `{select, ...}` coming to the
-/// caller because the loop has no keeper.
+/// The number of pending events.
+#[rustler::nif]
+fn poll_nowait<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
+    answer(env, native.open().map(|native| native.pump(env)))
+}
+
+/// The number of events if there are any; else the caller is noted as waiting and told for what:
+/// `wait` for `{py_poll, Token, Why}`, or `{keep, PollSet}`, also for the `{select, ...}` of
+/// this set, because nobody else keeps the loop.
 #[rustler::nif]
 fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
-    let native = &native.0;
-    if native.is_closed() {
-        return (atoms::error(), Error::Closed).encode(env);
-    }
-    let count = native.pump(env);
-    let waits = native.erlang_side().is_some_and(|mut side| {
-        let waits = count == 0 && !side.take_woken();
-        if waits {
-            side.add_waiter(env.pid(), token);
-        }
-        waits
-    });
-    if !waits {
-        return count.encode(env);
-    }
-    if native.keeper_pid().is_some() {
-        native.arm_if_needed(env);
-        atoms::wait().encode(env)
-    } else {
-        native.arm_for_caller(env);
-        atoms::wait_self().encode(env)
+    let waiting = native
+        .open()
+        .and_then(|native| native.begin_waiting(env, token))
+        .map(|waiting| match waiting {
+            Waiting::Not(count) => count.encode(env),
+            Waiting::Told => atoms::wait().encode(env),
+            Waiting::Keeping(poll_set) => (atoms::keep(), poll_set).encode(env),
+        });
+    answer(env, waiting)
+}
+
+/// The caller waits no longer. `select_sent`: the message is still to come.
+#[rustler::nif]
+fn poll_end<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
+    // A loop that was closed meanwhile has forgotten its waiters.
+    let sent = native
+        .open()
+        .is_ok_and(|native| native.end_waiting(env, token));
+    match sent {
+        true => atoms::select_sent().encode(env),
+        false => atoms::ok().encode(env),
     }
 }
 
-/// The caller waits no longer. Answers the number of events.
-#[rustler::nif]
-fn poll_end<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> NifResult<Term<'a>> {
-    let native = &native.0;
-    if let Some(mut side) = native.erlang_side() {
-        side.remove_waiter(token);
+/// The bare value or `{error, Reason}`.
+fn answer(env: Env<'_>, result: Result<impl Encoder, Error>) -> Term<'_> {
+    match result {
+        Ok(value) => value.encode(env),
+        Err(error) => (atoms::error(), error).encode(env),
     }
-    if native.is_closed() {
-        return Ok((atoms::error(), Error::Closed).encode(env));
-    }
-    Ok(native.pump(env).encode(env))
 }

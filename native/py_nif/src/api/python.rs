@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 
-use rustler::{Binary, Encoder, Env, LocalPid, NifResult, Term};
+use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, Term};
 
 use crate::atoms;
 use crate::beam::message::{self, Sender};
@@ -17,11 +17,12 @@ fn python_start<'a>(
     env: Env<'a>,
     token: i64,
     executable: Binary<'a>,
-    paths: Vec<&'a str>,
+    paths: Term<'a>,
 ) -> NifResult<Term<'a>> {
+    let paths = list(paths)?;
     let settings = Settings {
         executable: CString::new(executable.as_slice()).map_err(|_| rustler::Error::BadArg)?,
-        paths: paths.into_iter().map(str::to_owned).collect(),
+        paths,
     };
     let caller = env.pid();
     let started = main_thread::start(settings, move |result| match result {
@@ -40,14 +41,15 @@ fn python_start<'a>(
 fn python_command<'a>(
     env: Env<'a>,
     executable: Binary<'a>,
-    paths: Vec<&'a str>,
-    arguments: Vec<Binary<'a>>,
+    paths: Term<'a>,
+    arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let text = |bytes: &Binary| CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg);
     let settings = Settings {
         executable: text(&executable)?,
-        paths: paths.into_iter().map(str::to_owned).collect(),
+        paths: list(paths)?,
     };
+    let arguments: Vec<Binary> = list(arguments)?;
     let arguments = arguments.iter().map(text).collect::<NifResult<Vec<_>>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
         Ok(()) => atoms::ok().encode(env),
@@ -63,19 +65,27 @@ fn python_main<'a>(
     token: i64,
     module: String,
     function: String,
-    arguments: Vec<String>,
-) -> Term<'a> {
+    arguments: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let arguments: Vec<String> = list(arguments)?;
     let caller = env.pid();
-    let posted = main_thread::post(move |py| {
-        match main_thread::call(py, &module, &function, &arguments) {
-            Ok(value) => reply(&caller, token, (atoms::ok(), value)),
-            Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
-        }
-    });
-    match posted {
+    let posted =
+        main_thread::post(
+            move |py| match main_thread::call(py, &module, &function, &arguments) {
+                Ok(value) => reply(&caller, token, (atoms::ok(), value)),
+                Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
+            },
+        );
+    Ok(match posted {
         true => atoms::ok().encode(env),
         false => (atoms::error(), atoms::occupied()).encode(env),
-    }
+    })
+}
+
+/// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.
+fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
+    term.list_length()?;
+    term.decode()
 }
 
 /// Whether Python is up (or coming up).
@@ -98,4 +108,3 @@ impl Encoder for main_thread::Value {
         }
     }
 }
-

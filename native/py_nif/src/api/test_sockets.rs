@@ -19,7 +19,9 @@ const MAX_READ: usize = 64 << 20;
 
 fn table() -> MutexGuard<'static, HashMap<RawFd, OwnedFd>> {
     static TABLE: LazyLock<Mutex<HashMap<RawFd, OwnedFd>>> = LazyLock::new(Mutex::default);
-    TABLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    TABLE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn keep(fd: impl Into<OwnedFd>) -> Result<RawFd> {
@@ -141,9 +143,9 @@ fn sendto_test_udp<'a>(
 ) -> Term<'a> {
     let sent = borrow::<UdpSocket>(fd).and_then(|socket| {
         let mut found = (host, port).to_socket_addrs().map_err(os)?;
-        let address = found
-            .find(|address| address.is_ipv4())
-            .ok_or(Error::Core(event_loop::Error::from_errno(libc::EAFNOSUPPORT)))?;
+        let address = found.find(|address| address.is_ipv4()).ok_or(Error::Core(
+            event_loop::Error::from_errno(libc::EAFNOSUPPORT),
+        ))?;
         socket.send_to(data.as_slice(), address).map_err(os)?;
         Ok(())
     });

@@ -11,6 +11,29 @@ pub fn close(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
+/// What an fd number stands for: numbers are reused, and this tells whether that has happened.
+/// (All eventfds, and their like, share one: of those it cannot tell.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// `None` for a number that is not open.
+pub fn file_id(fd: RawFd) -> Option<FileId> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `fstat` takes any number, and has filled `stat` when it answers 0.
+    unsafe {
+        (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
+            let stat = stat.assume_init();
+            FileId {
+                device: stat.st_dev,
+                inode: stat.st_ino,
+            }
+        })
+    }
+}
+
 /// Makes reads and writes on `fd` answer EAGAIN instead of waiting.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let fd = fd.as_raw_fd();

@@ -62,7 +62,7 @@ impl<T: Resource> Ref<T> {
             let object = sys::enif_alloc_resource(kind, size_of::<T>());
             ptr::write(object as *mut T, value);
             Ref {
-                object: object as *mut c_void,
+                object,
                 holds: PhantomData,
             }
         }
@@ -83,12 +83,8 @@ impl<T: Resource> Ref<T> {
         // SAFETY: `object` is a live resource whose type has a `down` callback (all of ours do);
         // the monitor is initialised when 0 is answered.
         unsafe {
-            let answer = sys::enif_monitor_process(
-                env,
-                self.object,
-                pid.as_c_arg(),
-                monitor.as_mut_ptr(),
-            );
+            let answer =
+                sys::enif_monitor_process(env, self.object, pid.as_c_arg(), monitor.as_mut_ptr());
             (answer == 0).then(|| Monitor(monitor.assume_init()))
         }
     }

@@ -30,6 +30,25 @@ pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid
     answer >= 0
 }
 
+/// Takes back what [`arm`] asked for. `false`: the message is sent already.
+pub fn cancel<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) -> bool {
+    /// Missing in rustler.
+    const ERL_NIF_SELECT_CANCEL: sys::ErlNifSelectFlags = 1 << 3;
+    let undefined = crate::atoms::undefined();
+    // SAFETY: as in `arm`.
+    let answer = unsafe {
+        sys::enif_select(
+            env.as_c_arg(),
+            fd,
+            sys::ERL_NIF_SELECT_READ | ERL_NIF_SELECT_CANCEL,
+            object.as_object(),
+            std::ptr::null(),
+            undefined.as_c_arg(),
+        )
+    };
+    answer >= 0 && answer & sys::ERL_NIF_SELECT_READ_CANCELLED != 0
+}
+
 /// Takes `fd` out of the poller. The VM drops its reference to the object afterwards, at once or
 /// as soon as no thread of it polls the fd.
 pub fn stop<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) {

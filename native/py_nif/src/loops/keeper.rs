@@ -16,6 +16,9 @@ use super::PollSet;
 pub enum Role {
     /// A `py_event_router`: it serves many loops and is restarted. The loop goes on.
     Router,
+    /// A process in `poll_events/2` of a loop nobody else keeps, while it waits. Any other keeper
+    /// may replace it.
+    Waiter,
     /// The loop's own `py_event_worker`: it owns the loop. The loop stops.
     Worker,
 }

@@ -2,16 +2,19 @@
 //!
 //! `native_loop` is the loop itself: the core plus its keeper, its end. `keeper` is the Erlang
 //! process that arms it (a `py_event_router` or a `py_event_worker`), `erlang_side` what a loop
-//! without Python has pending, `refs` the terms Erlang holds, `registry` all loops of the node, `signals`
-//! what they hear from the operating system.
+//! without Python has pending, `polling` how that is collected and waited for, `refs` the terms
+//! Erlang holds, `registry` all loops of the node, `signals` what they hear from the operating
+//! system.
 
 mod erlang_side;
 mod keeper;
 mod native_loop;
+mod polling;
 mod refs;
 pub mod registry;
 pub mod signals;
 
 pub use keeper::Role;
 pub use native_loop::NativeLoop;
+pub use polling::Waiting;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use event_loop::{now_ns, plan_timer, EventLoop, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
-use super::erlang_side::ErlangSide;
+use super::erlang_side::{ErlangSide, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
 use super::{registry, PollSet};
@@ -20,8 +20,12 @@ use crate::beam::resource::Ref;
 use crate::beam::select;
 use crate::error::{Error, Result};
 
+/// A week.
+const MAX_BEAM_DELAY_MS: u64 = 7 * 24 * 3600 * 1000;
+
 pub enum Driver {
-    Erlang(Mutex<ErlangSide>),
+    /// Boxed, because most loops are Python's.
+    Erlang(Box<Mutex<ErlangSide>>),
     Python,
 }
 
@@ -30,7 +34,7 @@ pub struct NativeLoop {
     pub core: EventLoop,
     pub policy: WaitPolicy,
     pub signals: Signals,
-    driver: Driver,
+    pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
     ever_armed: AtomicBool,
@@ -41,10 +45,12 @@ pub struct NativeLoop {
     orphaned: AtomicBool,
 }
 
-/// Who looks after the loop while it sleeps. The lock guards both fields together: a keeper is
-/// only there with the object it monitors.
+/// Who looks after the loop while it sleeps. The lock guards all fields together: a keeper is
+/// only there with the object it monitors, and nothing is there once it is closed.
 #[derive(Default)]
 struct Watch {
+    /// A loop driven from Erlang holds itself while it is open: closing it is what frees it.
+    itself: Option<Arc<NativeLoop>>,
     poll_set: Option<Ref<PollSet>>,
     keeper: Option<Keeper>,
     closed: bool,
@@ -52,16 +58,19 @@ struct Watch {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // State changes below are single assignments, so a panic cannot leave them half done.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl NativeLoop {
     /// A loop driven by Erlang, kept by the default router if there is one.
     pub fn for_erlang(sender: Sender<'_>) -> Result<Arc<Self>> {
         let native = Self::create(
-            Driver::Erlang(Mutex::new(ErlangSide::new())),
+            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new()))),
             WaitPolicy::default(),
         )?;
+        locked(&native.watch).itself = Some(native.clone());
         if let Some(router) = registry::default_router() {
             // A router that died this moment: its successor adopts the loop.
             let _ = native.adopt(sender, router, Role::Router, false);
@@ -119,7 +128,8 @@ impl NativeLoop {
     // ---- keepers ----
 
     /// Puts the loop into the care of `pid`. With `replace` it takes the loop from another
-    /// keeper, else only a loop without one is taken.
+    /// keeper, else only a loop without one is taken, or one kept by a process that waits for it.
+    /// `false`: there is no such process.
     pub fn adopt(
         self: &Arc<Self>,
         sender: Sender<'_>,
@@ -132,8 +142,11 @@ impl NativeLoop {
             if watch.closed {
                 return Err(Error::Closed);
             }
-            if watch.keeper.is_some() && !replace {
-                return Ok(true);
+            if let Some(keeper) = &watch.keeper {
+                let waits = keeper.role == Role::Waiter && role != Role::Waiter;
+                if !replace && !waits {
+                    return Ok(true);
+                }
             }
             let poll_set = watch
                 .poll_set
@@ -177,26 +190,61 @@ impl NativeLoop {
         if role == Some(Role::Worker) {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
-            if let Driver::Erlang(_) = &self.driver {
-                return self.close(sender);
-            }
+            return match &self.driver {
+                Driver::Erlang(_) => self.close(sender),
+                Driver::Python => self.core.parking.forget_arming(),
+            };
         }
-        let adopted = match registry::default_router() {
-            Some(router) if router != *pid && role == Some(Role::Router) => {
-                matches!(self.adopt(sender, router, Role::Router, false), Ok(true))
-            }
-            _ => false,
+        self.find_keeper(sender, pid);
+    }
+
+    /// The process that kept the loop while it waited in `poll_events/2` goes on. `true`: the VM
+    /// has sent it a `{select, ...}` that it has not taken yet.
+    pub fn waiter_leaves(self: &Arc<Self>, env: Env<'_>) -> bool {
+        let sender = Sender::Scheduler(env);
+        let pid = env.pid();
+        let message_sent = {
+            let mut watch = locked(&self.watch);
+            let waiter = watch
+                .keeper
+                .take_if(|keeper| keeper.role == Role::Waiter && keeper.pid == pid);
+            let (Some(waiter), Some(poll_set)) = (waiter, &watch.poll_set) else {
+                return false;
+            };
+            waiter.dismiss(sender, poll_set);
+            self.core.parking.is_armed() && !select::cancel(env, self.core.raw_fd(), poll_set)
         };
+        self.find_keeper(sender, &pid);
+        message_sent
+    }
+
+    /// The keeper `gone` keeps the loop no more: the node's router does, or nobody. Then a Python
+    /// thread waits by itself, and a loop driven from Erlang falls back to its timerfd and to
+    /// the processes that wait for it.
+    fn find_keeper(self: &Arc<Self>, sender: Sender<'_>, gone: &LocalPid) {
+        let adopted = registry::default_router()
+            .filter(|router| router != gone)
+            .is_some_and(|router| {
+                matches!(self.adopt(sender, router, Role::Router, false), Ok(true))
+            });
         if !adopted {
-            // Nobody there: a Python thread waits by itself; a loop driven from Erlang falls
-            // back to its timerfd and to `poll_events/2` arming for itself.
             self.core.parking.forget_arming();
             if let Some(mut side) = self.erlang_side() {
                 let deadline = side.timers.next_deadline();
                 self.plan_wake(sender, deadline);
-                side.notify(sender);
+                side.notify(sender, Why::Look);
             }
         }
+    }
+
+    /// The poll set, if `pid` is who keeps it.
+    pub fn poll_set_kept_by(&self, pid: &LocalPid) -> Option<Ref<PollSet>> {
+        let watch = locked(&self.watch);
+        let kept = watch
+            .keeper
+            .as_ref()
+            .is_some_and(|keeper| keeper.pid == *pid);
+        watch.poll_set.clone().filter(|_| kept)
     }
 
     // ---- arming ----
@@ -218,18 +266,6 @@ impl NativeLoop {
             Some(keeper) if !watch.closed => self.select(env, poll_set, &keeper.pid),
             // The request came from before a change of keepers: the thread asks again.
             _ => self.core.parking.forget_arming(),
-        }
-    }
-
-    /// Without a keeper, the process that waits is the one to hear of it.
-    pub fn arm_for_caller(self: &Arc<Self>, env: Env<'_>) {
-        let mut watch = locked(&self.watch);
-        if !watch.closed {
-            let poll_set = watch
-                .poll_set
-                .get_or_insert_with(|| Ref::new(PollSet(self.clone())))
-                .clone();
-            self.select(env, &poll_set, &env.pid());
         }
     }
 
@@ -261,7 +297,10 @@ impl NativeLoop {
         }
         match registry::default_router() {
             Some(router) => {
-                matches!(self.adopt(Sender::Thread, router, Role::Router, false), Ok(true))
+                matches!(
+                    self.adopt(Sender::Thread, router, Role::Router, false),
+                    Ok(true)
+                )
             }
             None => false,
         }
@@ -278,7 +317,7 @@ impl NativeLoop {
             TimerPlan::None => return self.set_timerfd(None),
         };
         let deadline = deadline.unwrap_or(u64::MAX);
-        let Some(keeper) = self.keeper_pid() else {
+        let Some(keeper) = self.timer_keeper() else {
             return self.set_timerfd(Some(deadline));
         };
         let held = self.beam_timer.load(Ordering::Acquire);
@@ -287,7 +326,12 @@ impl NativeLoop {
             return self.set_timerfd(None);
         }
         self.beam_timer.store(deadline, Ordering::Release);
-        let request = (atoms::loop_timer(), self.id, delay_ms);
+        // The VM refuses times beyond its own end. A timer that comes too early plans again.
+        let request = (
+            atoms::loop_timer(),
+            self.id,
+            delay_ms.min(MAX_BEAM_DELAY_MS),
+        );
         let asked = message::send(sender, &keeper, request);
         if asked {
             self.set_timerfd(None);
@@ -297,7 +341,14 @@ impl NativeLoop {
         }
     }
 
-    fn set_timerfd(&self, when: Option<u64>) {
+    /// Who can hold a `send_after`: not a process that waits in `poll_events/2`.
+    fn timer_keeper(&self) -> Option<LocalPid> {
+        let watch = locked(&self.watch);
+        let keeper = watch.keeper.as_ref()?;
+        (keeper.role != Role::Waiter).then_some(keeper.pid)
+    }
+
+    pub(super) fn set_timerfd(&self, when: Option<u64>) {
         // Fails only when the process has no fd left for the timerfd; then the thread's own
         // wait still ends in time, and a parked one is woken by the next event.
         let _ = self.core.set_timer(when);
@@ -314,51 +365,22 @@ impl NativeLoop {
         }
     }
 
-    // ---- driven from Erlang ----
-
-    /// `{select, ...}` came to the keeper or to a waiting process.
-    pub fn poll_set_ready(self: &Arc<Self>, env: Env<'_>) {
-        self.core.parking.disarmed();
-        if let Driver::Erlang(_) = &self.driver {
-            // With something pending the set stays unarmed until it is taken: a level-triggered
-            // fd nobody reads would otherwise be announced for ever.
-            if self.pump(env) == 0 {
-                self.arm_if_needed(env);
-            }
-        }
-    }
-
-    /// Collects what is ready and due, tells whoever waits, and plans the next timer. Answers
-    /// the number of pending events.
-    pub fn pump(&self, env: Env<'_>) -> usize {
-        let Some(mut side) = self.erlang_side() else {
-            return 0;
-        };
-        let side = &mut *side;
-        if self.core.poll_now(&mut side.buffer).is_ok() {
-            self.core.resolve_into(&side.buffer, &mut side.ready);
-        }
-        side.collect(now_ns());
-        let sender = Sender::Scheduler(env);
-        self.plan_wake(sender, side.timers.next_deadline());
-        let count = side.pending.len();
-        if count > 0 {
-            side.notify(sender);
-        }
-        count
-    }
-
     // ---- the end ----
 
     /// Closes the loop, once. What is watched is forgotten, waiting processes and threads
     /// return, and the epoll fd is closed as soon as the VM's poller let go of it.
     pub fn close(&self, sender: Sender<'_>) {
-        let (poll_set, keeper) = {
+        // `itself` lives to the end of this function.
+        let (_itself, poll_set, keeper) = {
             let mut watch = locked(&self.watch);
             if std::mem::replace(&mut watch.closed, true) {
                 return;
             }
-            (watch.poll_set.take(), watch.keeper.take())
+            (
+                watch.itself.take(),
+                watch.poll_set.take(),
+                watch.keeper.take(),
+            )
         };
         registry::remove(self.id);
         self.signals.closed(sender);
@@ -366,11 +388,14 @@ impl NativeLoop {
         let _ = self.core.life.close();
         self.core.parking.wake();
         if let Some(mut side) = self.erlang_side() {
-            side.notify(sender);
+            side.notify(sender, Why::Look);
             side.timers.clear();
         }
         let Some(poll_set) = poll_set else { return };
-        let keeper_pid = keeper.as_ref().map(|keeper| keeper.pid);
+        let keeper_pid = keeper
+            .as_ref()
+            .filter(|keeper| keeper.role != Role::Waiter)
+            .map(|keeper| keeper.pid);
         if let Some(keeper) = keeper {
             keeper.dismiss(sender, &poll_set);
         }

@@ -7,11 +7,34 @@ use event_loop::{Cancel, Direction, WatchId};
 use rustler::{Env, LocalPid};
 
 use super::NativeLoop;
+use crate::beam::fd::FileId;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Resource, TypeCell};
+use crate::error::{Error, Result};
 
 /// What `event_loop_new/0` answers. When it is garbage-collected the loop is closed.
-pub struct LoopRef(pub Arc<NativeLoop>);
+///
+/// It does not own the loop: a closed one gives back its fds though somebody still has the term.
+pub struct LoopRef {
+    native: Weak<NativeLoop>,
+}
+
+/// A reference to `native`, which the reference does not keep alive.
+#[allow(non_snake_case, reason = "it stands for a constructor")]
+pub fn LoopRef(native: Arc<NativeLoop>) -> LoopRef {
+    LoopRef {
+        native: Arc::downgrade(&native),
+    }
+}
+
+impl LoopRef {
+    /// The loop, unless it is closed.
+    pub fn open(&self) -> Result<Arc<NativeLoop>> {
+        let native = self.native.upgrade().ok_or(Error::Closed)?;
+        native.check_open()?;
+        Ok(native)
+    }
+}
 
 impl Resource for LoopRef {
     const NAME: &'static std::ffi::CStr = c"erlang_loop.loop";
@@ -20,7 +43,9 @@ impl Resource for LoopRef {
         &CELL
     }
     fn destroy(self, sender: Sender<'_>) {
-        self.0.close(sender);
+        if let Some(native) = self.native.upgrade() {
+            native.close(sender);
+        }
     }
 }
 
@@ -50,6 +75,8 @@ pub struct FdRef {
     pub owner: Weak<NativeLoop>,
     pub watch: WatchId,
     pub direction: Direction,
+    /// What the number stood for when it was watched.
+    pub file: Option<FileId>,
     /// Set when this reference's watch was removed by its own `remove_*` call: the fd is then
     /// still the caller's to close with `close_fd`.
     pub removed: AtomicBool,

@@ -22,7 +22,9 @@ struct Registry {
 fn lock() -> MutexGuard<'static, Registry> {
     static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
     // A panic while it was locked leaves the registry whole: every use is one simple change.
-    REGISTRY.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    REGISTRY
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A number no other loop of this node has or had.

@@ -1,4 +1,5 @@
-//! Who is told about an fd: callbacks of `add_reader` and `add_writer`, or a transport.
+//! Who is told about an fd: a callback of `add_reader` or `add_writer`, a transport, or one
+//! operation of `loop.sock_recv` and its like.
 
 use std::os::fd::RawFd;
 
@@ -9,18 +10,21 @@ use pyo3::prelude::*;
 
 use super::handle::Handle;
 use super::ready::{Item, ReadyQueue};
-use super::transports::StreamTransport;
+use super::sock_operation::SockOperation;
+use super::transports::Transport;
 
 pub enum Watcher {
     Callback(Py<Handle>),
-    Stream(Py<StreamTransport>),
+    Transport(Py<Transport>),
+    Operation(Py<SockOperation>),
 }
 
 impl Watcher {
     fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Watcher::Callback(handle) => Watcher::Callback(handle.clone_ref(py)),
-            Watcher::Stream(stream) => Watcher::Stream(stream.clone_ref(py)),
+            Watcher::Transport(transport) => Watcher::Transport(transport.clone_ref(py)),
+            Watcher::Operation(operation) => Watcher::Operation(operation.clone_ref(py)),
         }
     }
 
@@ -34,7 +38,8 @@ impl Watcher {
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Watcher::Callback(handle) => visit.call(handle),
-            Watcher::Stream(stream) => visit.call(stream),
+            Watcher::Transport(transport) => visit.call(transport),
+            Watcher::Operation(operation) => visit.call(operation),
         }
     }
 }

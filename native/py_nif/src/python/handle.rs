@@ -4,14 +4,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
+use super::collector;
 use super::context;
 use super::gil_cell::GilCell;
 use super::loop_class::Loop;
+use super::transports::is_fatal;
 
 /// What debug mode keeps of a handle.
 #[derive(Default)]
@@ -32,6 +34,8 @@ pub struct Handle {
     cancelled: AtomicBool,
     /// In the loop's timer heap: cancelling it then has to be noted there. As `cancelled`.
     scheduled: AtomicBool,
+    /// A callback of an fd, which runs many times.
+    repeats: bool,
     origin: GilCell<Option<Box<Origin>>>,
 }
 
@@ -62,6 +66,7 @@ impl Handle {
             owner: owner.clone().unbind(),
             cancelled: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
+            repeats: false,
             origin: GilCell::new(origin),
         })
     }
@@ -86,20 +91,45 @@ impl Handle {
         &self.owner
     }
 
+    /// For a callback that runs whenever its fd is ready.
+    pub fn repeating(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    /// A handle in the ready queue. The collector does not look at it: it is gone after the next
+    /// turn, lets go of its callback when that has run, and thousands of them would be visited in
+    /// vain (`bench/`: call_soon burst).
+    pub fn into_short_lived(self, py: Python<'_>) -> PyResult<Py<Handle>> {
+        let handle = Py::new(py, self)?;
+        collector::ignore(&handle);
+        Ok(handle)
+    }
+
     /// Runs the callback. An error of it goes to the loop's exception handler; only what must
     /// end the program (`SystemExit`, `KeyboardInterrupt`) comes back.
     pub fn run(slf: &Bound<'_, Handle>) -> PyResult<()> {
         let py = slf.py();
         let handle = slf.get();
-        let (Some(callback), Some(arguments)) =
-            (handle.callback.cloned(py), handle.arguments.cloned(py))
-        else {
+        // Debug mode wants to name the callback afterwards.
+        let keep = handle.repeats || handle.owner.get().debug.get(py);
+        let (callback, arguments) = match keep {
+            true => (handle.callback.cloned(py), handle.arguments.cloned(py)),
+            false => (handle.callback.take(py), handle.arguments.take(py)),
+        };
+        let (Some(callback), Some(arguments)) = (callback, arguments) else {
             // Cancelled by an earlier callback of the same turn.
             return Ok(());
         };
         match context::run(py, &handle.context, &callback, &arguments) {
             Ok(()) => Ok(()),
-            Err(error) => failed(slf, error),
+            Err(error) => {
+                if !handle.is_cancelled() {
+                    drop(handle.callback.replace(py, Some(callback)));
+                    drop(handle.arguments.replace(py, Some(arguments)));
+                }
+                failed(slf, error)
+            }
         }
     }
 }
@@ -107,8 +137,7 @@ impl Handle {
 #[cold]
 fn failed(slf: &Bound<'_, Handle>, error: PyErr) -> PyResult<()> {
     let py = slf.py();
-    if error.is_instance_of::<PySystemExit>(py) || error.is_instance_of::<PyKeyboardInterrupt>(py)
-    {
+    if is_fatal(py, &error) {
         return Err(error);
     }
     let owner = slf.get().owner.bind(py);
@@ -154,6 +183,13 @@ impl Handle {
         let asyncio_handle = slf.py().import("asyncio.events")?.getattr("Handle")?;
         let info = asyncio_handle.call_method1("_repr_info", (slf,))?;
         Ok(info.cast_into::<PyList>()?)
+    }
+
+    /// Programs ask `isinstance(handle, asyncio.Handle)`, and messages name the class.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyType>> {
+        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        CLASS.import(slf.py(), "asyncio.events", "Handle").cloned()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

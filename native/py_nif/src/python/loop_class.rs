@@ -11,7 +11,7 @@ use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::fd_callbacks::{fileno, watch_error, FdTable, Watcher, MODE};
 use super::gil_cell::GilCell;
@@ -19,7 +19,7 @@ use super::handle::Handle;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
-use super::transports::StreamTransport;
+use super::transports::{is_fatal, StreamTransport};
 use super::waiting::Waiting;
 use super::{errors, turn};
 use crate::beam::message::{self, Sender};
@@ -28,6 +28,9 @@ use crate::loops::{registry, LoopRef, NativeLoop};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {
+    /// False while CPython makes the object: giving an instance of a Python subclass its
+    /// `__dict__` may start the collector, which then sees these fields as zeroes.
+    born: bool,
     pub native: Arc<NativeLoop>,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
@@ -96,7 +99,7 @@ impl Loop {
         let py = slf.py();
         let this = slf.get();
         this.check_closed(py)?;
-        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.into_short_lived(py)?;
         this.push(py, handle);
         Ok(())
     }
@@ -113,6 +116,24 @@ impl Loop {
         self.unflushed.with(py, |unflushed| unflushed.push(transport));
     }
 
+    /// Something native that `source` did failed where asyncio has a callback fail.
+    #[cold]
+    pub fn callback_failed(
+        slf: &Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        error: PyErr,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        if is_fatal(py, &error) {
+            return Err(error);
+        }
+        let context = PyDict::new(py);
+        context.set_item("message", format!("Exception in callback of {}", source.repr()?))?;
+        context.set_item("exception", error.into_value(py))?;
+        context.set_item("transport", source)?;
+        slf.call_method1("call_exception_handler", (context,)).map(drop)
+    }
+
     /// Puts a watcher in place whose fd is watched in the core already.
     pub fn set_watcher(
         slf: &Bound<'_, Self>,
@@ -124,6 +145,10 @@ impl Loop {
         let old = slf.get().fds.with(py, |fds| fds.put(fd, direction, watcher));
         match old {
             Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
+            Some(Watcher::Operation(operation)) => {
+                operation.get().replaced(py);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -176,7 +201,8 @@ impl Loop {
         let this = slf.get();
         this.check_closed(py)?;
         let fd = fileno(file)?;
-        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.repeating();
+        let handle = Py::new(py, handle)?;
         let core = &this.native.core;
         core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
         let watcher = Watcher::Callback(handle.clone_ref(py));
@@ -229,6 +255,7 @@ impl Loop {
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
+            born: true,
             waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
             native,
             reference,
@@ -261,7 +288,7 @@ impl Loop {
         if this.debug.get(py) {
             Self::check_debug(slf, &callback, "call_soon", true)?;
         }
-        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
         Ok(handle)
     }
@@ -280,7 +307,7 @@ impl Loop {
         if this.debug.get(py) {
             Self::check_debug(slf, &callback, "call_soon_threadsafe", false)?;
         }
-        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
         this.native.core.wake();
         Ok(handle)
@@ -369,6 +396,40 @@ impl Loop {
     /// The fds that have a reader or a writer.
     fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
         self.fds.with(py, |fds| fds.fds())
+    }
+
+    // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
+
+    fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        // Native transports wait in the same queue; what they do has no handle.
+        let cloned = |item: &Item| match item {
+            Item::Callback(handle) => Some(handle.clone_ref(py)),
+            _ => None,
+        };
+        self.ready.with(py, |ready| ready.iter().filter_map(cloned).collect())
+    }
+
+    fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
+        self.push(py, handle);
+    }
+
+    fn _ready_clear(&self, py: Python<'_>) {
+        drop(self.ready.replace(py, VecDeque::new()));
+    }
+
+    /// In no order.
+    fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
+        self.timers.with(py, |timers| timers.iter().map(cloned).collect())
+    }
+
+    fn _timers_clear(&self, py: Python<'_>) {
+        drop(self.timers.replace(py, TimerHeap::new()));
+    }
+
+    /// Wakes the loop from any thread, as asyncio's own loops do by writing to a pipe.
+    fn _write_to_self(&self) {
+        self.native.core.wake();
     }
 
     // ---- running ----
@@ -475,6 +536,9 @@ impl Loop {
     // ---- garbage collection ----
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.born {
+            return Ok(());
+        }
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));

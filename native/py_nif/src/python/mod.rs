@@ -8,6 +8,7 @@
 
 mod command;
 mod command_signals;
+mod collector;
 mod context;
 mod errors;
 mod fd_callbacks;
@@ -20,6 +21,7 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod sock_operation;
 mod timer_handle;
 mod transports;
 mod turn;

@@ -6,15 +6,20 @@ use pyo3::prelude::*;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
+use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
-use super::transports::StreamTransport;
+use super::transports::{Acceptor, DatagramTransport, StreamTransport, Transport};
 
 #[pymodule]
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
+    module.add_class::<SockOperation>()?;
+    module.add_class::<Acceptor>()?;
+    module.add_class::<Transport>()?;
     module.add_class::<StreamTransport>()?;
+    module.add_class::<DatagramTransport>()?;
     module.add_class::<Loop>()?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)

@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
-use super::transports::StreamTransport;
+use super::transports::Transport;
 
 pub enum Item {
     Callback(Py<Handle>),
     Io(Watcher, Direction),
-    /// A new stream begins to read; its waiter is told.
-    Start(Py<StreamTransport>, Option<Py<PyAny>>),
+    /// A new transport begins to read; its waiter is told.
+    Start(Py<Transport>, Option<Py<PyAny>>),
 }
 
 impl Item {
@@ -22,8 +22,8 @@ impl Item {
         match self {
             Item::Callback(handle) => visit.call(handle),
             Item::Io(watcher, _) => watcher.traverse(visit),
-            Item::Start(stream, waiter) => {
-                visit.call(stream)?;
+            Item::Start(transport, waiter) => {
+                visit.call(transport)?;
                 visit.call(waiter)
             }
         }

@@ -3,7 +3,8 @@
 use event_loop::Cancel;
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyType};
 
 use super::handle::Handle;
 use super::loop_class::Loop;
@@ -65,6 +66,13 @@ impl TimerHandle {
         let when = slf.getattr("_when")?.repr()?;
         info.insert(place, format!("when={when}"))?;
         Ok(info)
+    }
+
+    /// As `Handle`'s.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyType>> {
+        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        CLASS.import(slf.py(), "asyncio.events", "TimerHandle").cloned()
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {

@@ -10,7 +10,8 @@ use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
 use super::ready::Item;
-use super::transports::StreamTransport;
+use super::sock_operation::SockOperation;
+use super::transports::{StreamTransport, Transport};
 use super::waiting::Waiting;
 
 /// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
@@ -147,13 +148,16 @@ fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
                 Handle::run(&handle)
             }
         }
-        Item::Io(Watcher::Stream(stream), direction) => {
-            StreamTransport::ready(stream.bind(py), direction)
+        Item::Io(Watcher::Transport(transport), direction) => {
+            let result = Transport::ready(transport.bind(py), direction);
+            result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
+        Item::Io(Watcher::Operation(operation), _) => SockOperation::ready(operation.bind(py)),
         Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py)),
-        Item::Start(stream, waiter) => {
+        Item::Start(transport, waiter) => {
             let waiter = waiter.map(|waiter| waiter.into_bound(py));
-            StreamTransport::start(stream.bind(py), waiter.as_ref())
+            let result = Transport::start(transport.bind(py), waiter.as_ref());
+            result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
     }
 }

@@ -4,10 +4,7 @@
 use std::io;
 use std::os::fd::RawFd;
 
-use pyo3::ffi;
-use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use super::address::Address;
 
 /// What a call on a non-blocking socket can answer besides its result.
 pub enum Stop {
@@ -82,43 +79,28 @@ pub fn set_nodelay(fd: RawFd) {
     };
 }
 
-/// A Python socket, and its fd as the socket itself sees it: -1 after `close()`.
-///
-/// The fd of a closed socket may be another's by now, so it is asked before every use; that is
-/// one load for the sockets of the standard library.
-pub struct Socket {
-    object: Py<PyAny>,
-    is_socket: bool,
+/// Receives a datagram and who sent it.
+pub fn recv_from(fd: RawFd, buffer: &mut [u8], from: &mut Address) -> Result<usize, Stop> {
+    let memory = buffer.as_mut_ptr().cast();
+    // SAFETY: the buffer and the address are exclusively ours and as long as we say.
+    answer(unsafe {
+        let address = from.as_mut_ptr();
+        libc::recvfrom(fd, memory, buffer.len(), 0, address, from.length_mut())
+    })
 }
 
-/// The beginning of CPython's `PySocketSockObject`; unchanged since Python 2.
-#[repr(C)]
-struct SocketObject {
-    head: ffi::PyObject,
-    fd: libc::c_int,
+pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
+    let flags = libc::MSG_NOSIGNAL;
+    // SAFETY: plain memory, and an address with its true length.
+    answer(unsafe {
+        libc::sendto(fd, data.as_ptr().cast(), data.len(), flags, to.as_ptr(), to.length())
+    })
 }
 
-impl Socket {
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let class = SOCKET.import(object.py(), "_socket", "socket")?;
-        Ok(Socket {
-            object: object.clone().unbind(),
-            is_socket: object.is_instance(class)?,
-        })
-    }
-
-    pub fn object(&self) -> &Py<PyAny> {
-        &self.object
-    }
-
-    #[inline]
-    pub fn fd(&self, py: Python<'_>) -> RawFd {
-        if self.is_socket {
-            // SAFETY: attached, and an instance of `_socket.socket` begins like this.
-            return unsafe { (*self.object.as_ptr().cast::<SocketObject>()).fd };
-        }
-        let asked = self.object.call_method0(py, "fileno");
-        asked.and_then(|fd| fd.extract(py)).unwrap_or(-1)
-    }
+/// Accepts a connection: non-blocking, and closed when the node starts another program.
+pub fn accept(fd: RawFd, from: &mut Address) -> Result<RawFd, Stop> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the address is exclusively ours and as long as we say.
+    let accepted = unsafe { libc::accept4(fd, from.as_mut_ptr(), from.length_mut(), flags) };
+    answer(accepted as isize).map(|fd| fd as RawFd)
 }

@@ -2,12 +2,14 @@
 //! size. (asyncio reads into a new 256 KiB object each time, which glibc may map and unmap.)
 #![allow(unsafe_code)]
 
+use event_loop::Direction;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::base::Transport;
 use super::protocol::{call0, call1};
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
@@ -18,57 +20,49 @@ const READ_ERROR: &str = "Fatal read error on socket transport";
 impl StreamTransport {
     pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let this = slf.get();
-        if this.lost.get(py) > 0 {
-            return Ok(());
-        }
-        let Some(protocol) = this.protocol.cloned(py) else {
+        let base = slf.as_super().get();
+        let Some(protocol) = base.protocol.cloned(py) else {
             return Ok(());
         };
         let protocol = protocol.into_bound(py);
-        match this.buffered.get(py) {
-            true => Self::read_into_protocol(slf, &protocol),
-            false => Self::read_data(slf, &protocol),
+        match base.buffered.get(py) {
+            true => Self::read_into_protocol(slf.as_super(), &protocol),
+            false => Self::read_data(slf.as_super(), &protocol),
         }
     }
 
-    fn read_data(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        let this = slf.get();
-        let fd = this.live_fd(py);
-        let owner = this.owner(py)?;
+    fn read_data(base: &Bound<'_, Transport>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = base.py();
+        let fd = base.get().live_fd(py);
+        let owner = base.get().owner(py)?;
         let received = owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get();
             let count = socket_calls::recv(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))
         });
         match received {
-            Ok(data) if data.as_bytes().is_empty() => Self::read_eof(slf, protocol),
-            Ok(data) => match call1(protocol, intern!(py, "data_received"), data.as_any()) {
-                Ok(_) => Ok(()),
-                Err(error) => {
-                    let text = "Fatal error: protocol.data_received() call failed.";
-                    Self::fatal(slf, error, text)
-                }
-            },
+            Ok(data) if data.as_bytes().is_empty() => Self::read_eof(base, protocol),
+            Ok(data) => call1(protocol, intern!(py, "data_received"), data.as_any())
+                .map(drop)
+                .or_else(|error| failed(base, error, "data_received")),
             Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => Self::fatal(slf, os_error(code), READ_ERROR),
+            Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
         }
     }
 
-    fn read_into_protocol(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
+    fn read_into_protocol(
+        base: &Bound<'_, Transport>,
+        protocol: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = base.py();
         let any_size = (-1i32).into_pyobject(py)?.into_any();
         let buffer = call1(protocol, intern!(py, "get_buffer"), &any_size)
             .and_then(|object| writable(&object));
         let buffer = match buffer {
             Ok(buffer) => buffer,
-            Err(error) => {
-                let text = "Fatal error: protocol.get_buffer() call failed.";
-                return Self::fatal(slf, error, text);
-            }
+            Err(error) => return failed(base, error, "get_buffer"),
         };
-        let fd = slf.get().live_fd(py);
+        let fd = base.get().live_fd(py);
         // SAFETY: the export keeps the memory in place and writable until `buffer` is dropped.
         let received = unsafe {
             socket_calls::recv_into(fd, buffer.buf_ptr().cast(), buffer.len_bytes())
@@ -76,41 +70,39 @@ impl StreamTransport {
         // Given back first: `buffer_updated` may want to resize it.
         drop(buffer);
         match received {
-            Ok(0) => Self::read_eof(slf, protocol),
+            Ok(0) => Self::read_eof(base, protocol),
             Ok(count) => {
                 let count = count.into_pyobject(py)?.into_any();
-                match call1(protocol, intern!(py, "buffer_updated"), &count) {
-                    Ok(_) => Ok(()),
-                    Err(error) => {
-                        let text = "Fatal error: protocol.buffer_updated() call failed.";
-                        Self::fatal(slf, error, text)
-                    }
-                }
+                call1(protocol, intern!(py, "buffer_updated"), &count)
+                    .map(drop)
+                    .or_else(|error| failed(base, error, "buffer_updated"))
             }
             Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => Self::fatal(slf, os_error(code), READ_ERROR),
+            Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
         }
     }
 
-    fn read_eof(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        let this = slf.get();
-        this.log_debug(slf, "%r received EOF")?;
+    fn read_eof(base: &Bound<'_, Transport>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = base.py();
+        Transport::log_debug(base, "%r received EOF")?;
         let keep_open = call0(protocol, intern!(py, "eof_received"))
             .and_then(|answer| answer.is_truthy());
         match keep_open {
             // It may still write; there is nothing more to read.
             Ok(true) => {
-                this.unwatch_read(py);
+                base.get().unwatch(py, Direction::Read);
                 Ok(())
             }
-            Ok(false) => slf.call_method0(intern!(py, "close")).map(drop),
-            Err(error) => {
-                let text = "Fatal error: protocol.eof_received() call failed.";
-                Self::fatal(slf, error, text)
-            }
+            Ok(false) => base.call_method0(intern!(py, "close")).map(drop),
+            Err(error) => failed(base, error, "eof_received"),
         }
     }
+}
+
+/// A protocol that fails loses its connection; the loop goes on.
+fn failed(base: &Bound<'_, Transport>, error: PyErr, method: &str) -> PyResult<()> {
+    let text = format!("Fatal error: protocol.{method}() call failed.");
+    Transport::fatal(base, error, &text)
 }
 
 fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<u8>> {

@@ -1,0 +1,247 @@
+//! Does an event ever reach the wrong watch? Threads open, watch, pause, close and reuse
+//! thousands of descriptors, some closed behind the loop's back, some kept alive by a duplicate,
+//! while the owner polls. Numbers are reused at once, so any confusion of old and new shows.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)] // a test: also outside its `#[test]` functions
+
+mod support;
+
+use event_loop::{Direction, EventBuffer, EventLoop, Mode};
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use support::Random;
+
+const THREADS: u64 = 4;
+const EACH: u64 = 2_000;
+
+/// What is known about one key, set before it is watched.
+#[derive(Default)]
+struct Key {
+    fd: AtomicI32,
+    told: AtomicU64,
+    /// The ticket since which it must hear nothing; 0 while it may.
+    silent_since: AtomicU64,
+}
+
+struct Scene {
+    events: EventLoop,
+    keys: Vec<Key>,
+    /// Orders "the watch had ended" and "the owner began to look" across threads.
+    tickets: AtomicU64,
+    /// Polls the owner has finished.
+    rounds: AtomicU64,
+    progress: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Scene {
+    fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn silence(&self, key: u64) {
+        self.key(key)
+            .silent_since
+            .store(self.ticket(), Ordering::SeqCst);
+    }
+
+    /// Until the owner has polled and resolved at least once, from beginning to end: whatever
+    /// is wrongly told about a silent key has been told then. Two rounds, for the first may
+    /// have begun before.
+    fn await_round(&self) {
+        let before = self.rounds.load(Ordering::SeqCst);
+        while self.rounds.load(Ordering::SeqCst) < before + 2 {
+            self.events.wake();
+            std::thread::yield_now();
+        }
+    }
+
+    fn key(&self, key: u64) -> &Key {
+        &self.keys[usize::try_from(key).unwrap()]
+    }
+
+    /// Until the owner has told `key` once more. The watchdog ends it if that never comes.
+    fn await_told(&self, key: u64) {
+        let before = self.key(key).told.load(Ordering::SeqCst);
+        while self.key(key).told.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A descriptor to watch and the end that makes it readable.
+fn open(random: &mut Random) -> (OwnedFd, Box<dyn Write>) {
+    struct Datagrams(UnixDatagram);
+    impl Write for Datagrams {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    match random.below(3) {
+        0 => {
+            let (watched, other) = UnixStream::pair().unwrap();
+            (watched.into(), Box::new(other))
+        }
+        1 => {
+            let (watched, other) = UnixDatagram::pair().unwrap();
+            (watched.into(), Box::new(Datagrams(other)))
+        }
+        _ => {
+            let (watched, other) = std::io::pipe().unwrap();
+            (watched.into(), Box::new(other))
+        }
+    }
+}
+
+/// One descriptor's life. `loud` ones get a byte and must be told; quiet ones must not.
+fn live(scene: &Scene, random: &mut Random, key: u64) {
+    let events = &scene.events;
+    let loud = random.one_in(2);
+    let (fd, mut other) = open(random);
+    let number = fd.as_raw_fd();
+    scene.key(key).fd.store(number, Ordering::SeqCst);
+    if !loud {
+        scene.silence(key);
+    }
+    let id = events
+        .watch(number, Direction::Read, key, Mode::LEVEL)
+        .unwrap();
+    if loud {
+        other.write_all(b"x").unwrap();
+        scene.await_told(key);
+        if random.one_in(4) {
+            events.pause(id, Direction::Read).unwrap();
+            scene.silence(key);
+            scene.await_round();
+            scene.key(key).silent_since.store(0, Ordering::SeqCst);
+            events.resume(id, Direction::Read).unwrap();
+            scene.await_told(key);
+        }
+    }
+    match random.below(3) {
+        0 => assert!(events.unwatch(id, Direction::Read)),
+        1 => events.forget_fd(number),
+        _ => {
+            // Behind the loop's back, and still readable. With the duplicate the kernel's entry
+            // lives on under this number, and goes on firing.
+            let duplicate = random.one_in(2).then(|| fd.try_clone().unwrap());
+            // Until then it may be told; from here on only as long as the number is not watched
+            // anew, which is what the other keys check.
+            drop(fd);
+            let (next, mut next_other) = open(random);
+            let replaced = next.as_raw_fd() == number;
+            live_on(scene, key + 1, &next, next_other.as_mut());
+            if replaced {
+                scene.silence(key);
+                assert!(!events.unwatch(id, Direction::Read), "the old id is stale");
+            }
+            drop(duplicate);
+            return;
+        }
+    }
+    scene.silence(key);
+}
+
+/// The next descriptor, likely with the same number: quiet first, then loud.
+fn live_on(scene: &Scene, key: u64, fd: &OwnedFd, other: &mut dyn Write) {
+    let number = fd.as_raw_fd();
+    scene.key(key).fd.store(number, Ordering::SeqCst);
+    scene.silence(key);
+    let id = scene
+        .events
+        .watch(number, Direction::Read, key, Mode::LEVEL)
+        .unwrap();
+    scene.await_round();
+    scene.key(key).silent_since.store(0, Ordering::SeqCst);
+    other.write_all(b"x").unwrap();
+    scene.await_told(key);
+    assert!(scene.events.unwatch(id, Direction::Read));
+    scene.silence(key);
+}
+
+/// Polls and checks whom the events reach; ends with what went wrong.
+fn own(scene: &Scene) -> Result<(), String> {
+    let (mut buf, mut ready) = (EventBuffer::new(), Vec::new());
+    while !scene.done.load(Ordering::Acquire) {
+        let began = scene.ticket();
+        // The timeout only notices the end of the test.
+        let mut polled = scene.events.poll_direct(&mut buf, Some(20_000_000));
+        if polled == Ok(0) {
+            polled = scene.events.poll_now(&mut buf); // a wake may have kept it from looking
+        }
+        polled.map_err(|error| error.to_string())?;
+        scene.events.resolve_into(&buf, &mut ready);
+        for told in ready.drain(..) {
+            let (Some(key), None) = (told.read, told.write) else {
+                return Err(format!("nobody watches for writing: {told:?}"));
+            };
+            let known = scene.key(key);
+            if told.fd != known.fd.load(Ordering::SeqCst) {
+                return Err(format!("a key of another descriptor: {told:?}"));
+            }
+            let silent_since = known.silent_since.load(Ordering::SeqCst);
+            if silent_since != 0 && silent_since < began {
+                return Err(format!("{told:?} at {began}, silent since {silent_since}"));
+            }
+            known.told.fetch_add(1, Ordering::SeqCst);
+        }
+        scene.rounds.fetch_add(1, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+#[test]
+fn no_event_reaches_a_wrong_key() {
+    let scene = Scene {
+        events: EventLoop::new().unwrap(),
+        keys: (0..=THREADS * EACH * 2).map(|_| Key::default()).collect(),
+        tickets: AtomicU64::new(0),
+        rounds: AtomicU64::new(0),
+        progress: AtomicU64::new(0),
+        done: AtomicBool::new(false),
+    };
+    std::thread::scope(|scope| {
+        let scene = &scene;
+        scope.spawn(|| {
+            support::watchdog(&scene.progress, &scene.done, || {
+                format!("{:#?}", scene.events)
+            })
+        });
+        let owner = scope.spawn(|| {
+            if let Err(wrong) = own(scene) {
+                // The threads would wait for their events for ever, so the process ends here;
+                // written past the test's capture, which would swallow it.
+                let _ = writeln!(std::io::stderr(), "told wrongly: {wrong}");
+                std::process::exit(101);
+            }
+        });
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut random = Random::new(thread + 1);
+                    for i in 0..EACH {
+                        live(scene, &mut random, (thread * EACH + i) * 2);
+                        scene.progress.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> = workers
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
+        scene.done.store(true, Ordering::Release);
+        owner.join().unwrap();
+        assert!(outcomes.iter().all(Result::is_ok));
+    });
+    println!(
+        "{} fds: {:?}",
+        scene.progress.load(Ordering::Relaxed),
+        scene.events.counters.snapshot()
+    );
+}

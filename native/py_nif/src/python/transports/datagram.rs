@@ -1,0 +1,258 @@
+//! Datagrams over a socket (UDP, Unix): `_native.DatagramTransport`, asyncio's
+//! `_SelectorDatagramTransport`.
+
+use std::collections::VecDeque;
+
+use event_loop::Direction;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use super::address::Address;
+use super::base::{Kind, Transport};
+use super::protocol::{call1, call2};
+use super::socket_calls::{self, Stop};
+use super::stream_write::{as_bytes, write_after_loss};
+use crate::python::fd_callbacks::os_error;
+use crate::python::gil_cell::GilCell;
+use crate::python::loop_class::Loop;
+
+/// What asyncio counts for a waiting datagram besides its data.
+const HEADER: usize = 8;
+
+/// A datagram that waits, and where it goes.
+type Waiting = (Py<PyBytes>, Option<Py<PyAny>>);
+
+#[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
+pub struct DatagramTransport {
+    /// The one peer the endpoint was made for.
+    address: Option<Py<PyAny>>,
+    /// The socket itself is connected: it takes no addresses.
+    connected: bool,
+    queue: GilCell<VecDeque<Waiting>>,
+    size: GilCell<usize>,
+}
+
+/// How sending a datagram ended.
+enum Sent {
+    Done,
+    Blocked,
+    /// The network's error, which the protocol hears of.
+    Refused(PyErr),
+}
+
+impl DatagramTransport {
+    pub(super) fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(slf.get().queue.with(slf.py(), |queue| !queue.is_empty()))
+    }
+
+    pub(super) fn discard_output(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        slf.get().size.set(py, 0);
+        drop(slf.get().queue.replace(py, VecDeque::new()));
+        Ok(())
+    }
+
+    pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let base = slf.as_super();
+        let Some(protocol) = base.get().protocol.cloned(py) else {
+            return Ok(());
+        };
+        let protocol = protocol.bind(py);
+        let fd = base.get().live_fd(py);
+        let owner = base.get().owner(py)?;
+        let mut from = Address::empty();
+        let received = owner.get().read_buffer.with(py, |buffer| {
+            let buffer = buffer.get();
+            let count = socket_calls::recv_from(fd, buffer, &mut from)?;
+            Ok(PyBytes::new(py, &buffer[..count]))
+        });
+        match received {
+            Ok(data) => {
+                let from = from.to_python(py)?;
+                let name = intern!(py, "datagram_received");
+                call2(protocol, name, data.as_any(), &from).map(drop)
+            }
+            Err(Stop::WouldBlock) => Ok(()),
+            Err(Stop::Failed(code)) => tell_error(protocol, os_error(code)),
+        }
+        .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))
+    }
+
+    pub(super) fn write_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let base = slf.as_super();
+        while let Some((data, to)) = this.queue.with(py, |queue| queue.pop_front()) {
+            let length = data.as_bytes(py).len() + HEADER;
+            match this.send(base, data.bind(py), to.as_ref().map(|to| to.bind(py)))? {
+                Sent::Done => this.size.with(py, |size| *size -= length),
+                Sent::Blocked => {
+                    this.queue.with(py, |queue| queue.push_front((data, to)));
+                    break;
+                }
+                Sent::Refused(error) => {
+                    this.size.with(py, |size| *size -= length);
+                    this.tell_protocol(base, error)?;
+                }
+            }
+        }
+        Transport::resume_below(base, this.size.get(py))?;
+        if Self::has_output(slf)? {
+            return Ok(());
+        }
+        base.get().unwatch(py, Direction::Write);
+        if base.get().closing.get(py) {
+            base.get().lost.set(py, 1);
+            return Transport::finish(base, &py.None());
+        }
+        Ok(())
+    }
+
+    /// Numbers are sent natively; names and other families by the socket object, which also
+    /// knows what to say about nonsense.
+    fn send(
+        &self,
+        base: &Bound<'_, Transport>,
+        data: &Bound<'_, PyBytes>,
+        to: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Sent> {
+        let py = data.py();
+        let fd = base.get().live_fd(py);
+        let sent = match to {
+            _ if self.connected => socket_calls::send(fd, data.as_bytes()),
+            Some(to) => match Address::from_python_v4(to) {
+                Some(address) => socket_calls::send_to(fd, data.as_bytes(), &address),
+                None => return self.send_by_object(base, data, to),
+            },
+            None => return self.send_by_object(base, data, py.None().bind(py)),
+        };
+        Ok(match sent {
+            Ok(_) => Sent::Done,
+            Err(Stop::WouldBlock) => Sent::Blocked,
+            Err(Stop::Failed(code)) => Sent::Refused(os_error(code)),
+        })
+    }
+
+    fn send_by_object(
+        &self,
+        base: &Bound<'_, Transport>,
+        data: &Bound<'_, PyBytes>,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<Sent> {
+        let py = data.py();
+        let sock = base.getattr("_sock")?;
+        let Err(error) = sock.call_method1(intern!(py, "sendto"), (data, to)) else {
+            return Ok(Sent::Done);
+        };
+        if error.is_instance_of::<pyo3::exceptions::PyBlockingIOError>(py)
+            || error.is_instance_of::<pyo3::exceptions::PyInterruptedError>(py)
+        {
+            return Ok(Sent::Blocked);
+        }
+        match error.is_instance_of::<PyOSError>(py) {
+            true => Ok(Sent::Refused(error)),
+            false => Err(error),
+        }
+    }
+
+    fn tell_protocol(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
+        let py = base.py();
+        match base.get().protocol.cloned(py) {
+            Some(protocol) => tell_error(protocol.bind(py), error),
+            None => Ok(()),
+        }
+    }
+}
+
+fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+    let py = protocol.py();
+    let value = error.into_value(py).into_bound(py).into_any();
+    call1(protocol, intern!(py, "error_received"), &value).map(drop)
+}
+
+#[pymethods]
+impl DatagramTransport {
+    #[new]
+    #[pyo3(signature = (r#loop, sock, protocol, address=None, waiter=None, extra=None))]
+    fn new<'py>(
+        r#loop: &Bound<'py, Loop>,
+        sock: &Bound<'py, PyAny>,
+        protocol: &Bound<'py, PyAny>,
+        address: Option<&Bound<'py, PyAny>>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        extra: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = sock.py();
+        let base = Transport::build(Kind::Datagram, r#loop, sock, protocol, extra, None)?;
+        let datagram = DatagramTransport {
+            address: address.map(|address| address.clone().unbind()),
+            connected: base.peername(py)?.is_truthy()?,
+            queue: GilCell::default(),
+            size: GilCell::default(),
+        };
+        let datagram = PyClassInitializer::from(base).add_subclass(datagram);
+        let datagram = Bound::new(py, datagram)?;
+        Transport::begin(datagram.as_super(), waiter)?;
+        Ok(datagram)
+    }
+
+    #[pyo3(signature = (data, addr=None))]
+    fn sendto(
+        slf: &Bound<'_, Self>,
+        data: &Bound<'_, PyAny>,
+        addr: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let base = slf.as_super();
+        let data = as_bytes(data)?;
+        let addr = match &this.address {
+            None => addr,
+            Some(only) => {
+                let only = only.bind(py);
+                if let Some(addr) = addr.filter(|addr| !addr.eq(only).unwrap_or(false)) {
+                    return Err(PyValueError::new_err(format!(
+                        "Invalid address: must be None or {only}, not {addr}"
+                    )));
+                }
+                if base.get().lost.get(py) > 0 {
+                    return write_after_loss(py, base.get());
+                }
+                Some(only.clone())
+            }
+        };
+        if !Self::has_output(slf)? {
+            match this.send(base, &data, addr.as_ref()) {
+                Ok(Sent::Done) => return Ok(()),
+                Ok(Sent::Refused(error)) => return this.tell_protocol(base, error),
+                Ok(Sent::Blocked) => Transport::watch(base, Direction::Write)?,
+                Err(error) => {
+                    let text = "Fatal write error on datagram transport";
+                    return Transport::fatal(base, error, text);
+                }
+            }
+        }
+        let size = this.size.get(py) + data.as_bytes().len() + HEADER;
+        this.size.set(py, size);
+        let waiting = (data.unbind(), addr.map(Bound::unbind));
+        this.queue.with(py, |queue| queue.push_back(waiting));
+        Transport::pause_above(base, size)
+    }
+
+    fn get_write_buffer_size(&self, py: Python<'_>) -> usize {
+        self.size.get(py)
+    }
+
+    #[getter(_address)]
+    fn address_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.address.as_ref().map(|address| address.clone_ref(py))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.address)
+    }
+}

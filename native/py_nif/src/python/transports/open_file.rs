@@ -1,0 +1,50 @@
+//! The Python object behind a transport's fd.
+#![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// A Python socket (or another file), and its fd as the object itself sees it: -1 after `close()`.
+///
+/// The fd of a closed one may be another's by now, so it is asked before every use; that is
+/// one load for the sockets of the standard library.
+pub struct OpenFile {
+    object: Py<PyAny>,
+    is_socket: bool,
+}
+
+/// The beginning of CPython's `PySocketSockObject`; unchanged since Python 2.
+#[repr(C)]
+struct SocketObject {
+    head: ffi::PyObject,
+    fd: libc::c_int,
+}
+
+impl OpenFile {
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let class = SOCKET.import(object.py(), "_socket", "socket")?;
+        Ok(OpenFile {
+            object: object.clone().unbind(),
+            is_socket: object.is_instance(class)?,
+        })
+    }
+
+    pub fn object(&self) -> &Py<PyAny> {
+        &self.object
+    }
+
+    #[inline]
+    pub fn fd(&self, py: Python<'_>) -> RawFd {
+        if self.is_socket {
+            // SAFETY: attached, and an instance of `_socket.socket` begins like this.
+            return unsafe { (*self.object.as_ptr().cast::<SocketObject>()).fd };
+        }
+        let asked = self.object.call_method0(py, "fileno");
+        asked.and_then(|fd| fd.extract(py)).unwrap_or(-1)
+    }
+}

@@ -1,0 +1,69 @@
+%% @doc Is what the pages say true?
+%%
+%% Runs the ```erlang blocks of README.md and docs/*.md, each page in a node of its own with the
+%% application started. Blocks of a page share their variables, as in a shell. `snippet' says
+%% how a page marks values and blocks that are not to be run.
+-module(py_docs_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([the_pages_run/1, every_call_is_documented/1]).
+%% Called in another node.
+-export([run_page/2]).
+
+all() ->
+    [the_pages_run, every_call_is_documented].
+
+init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
+end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
+
+the_pages_run(_Config) ->
+    Pages = [project:file("README.md") | filelib:wildcard(project:file("docs/*.md"))],
+    Blocks = lists:sum([run_in_node(Page) || Page <- Pages]),
+    ct:pal("~p blocks in ~p pages", [Blocks, length(Pages)]),
+    ?assert(Blocks > 0).
+
+run_in_node(Page) ->
+    case snippet:blocks(Page) of
+        [] ->
+            0;
+        Blocks ->
+            Node = other_node:start([]),
+            {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+            ?assertEqual({Page, ok}, {Page, other_node:call(Node, ?MODULE, run_page, [Page, Blocks])}),
+            ok = other_node:stop(Node),
+            length(Blocks)
+    end.
+
+%% Answers what went wrong instead of raising it: the line matters more than the stack.
+run_page(_Page, Blocks) ->
+    try
+        _ = lists:foldl(
+            fun({Line, Text}, Bindings) ->
+                try
+                    snippet:run(Text, Bindings)
+                catch
+                    error:Reason -> throw({block_at_line, Line, Reason})
+                end
+            end,
+            #{},
+            Blocks
+        ),
+        ok
+    catch
+        throw:Failed -> Failed
+    end.
+
+%% docs/py_nif.md has every function that is not private to the application, which the source
+%% says of each.
+every_call_is_documented(_Config) ->
+    {ok, Page} = file:read_file(project:file("docs/py_nif.md")),
+    {ok, Source} = file:read_file(project:file("erl_src/py_nif.erl")),
+    {match, Private} = re:run(
+        Source, "%% @private\n-spec (\\w+)\\(", [global, {capture, all_but_first, list}]
+    ),
+    Exported = [atom_to_list(Name) || {Name, _} <- py_nif:module_info(exports)],
+    Public = lists:usort(Exported) -- ["module_info" | lists:append(Private)],
+    ?assert(length(Public) > 30),
+    ?assertEqual([], [N || N <- Public, string:find(Page, "`" ++ N ++ "(") =:= nomatch]).

@@ -1,0 +1,27 @@
+%% @doc Waits for a condition, not for time.
+-module(eventually).
+
+-export([is/2, is/3]).
+
+-define(PATIENCE_MS, 10_000).
+
+%% @doc Returns when `Fun()' answers `Expected'; raises with what it answered last.
+-spec is(term(), fun(() -> term())) -> ok.
+is(Expected, Fun) ->
+    is(Expected, Fun, ?PATIENCE_MS).
+
+-spec is(term(), fun(() -> term()), non_neg_integer()) -> ok.
+is(Expected, Fun, PatienceMs) ->
+    try_until(Expected, Fun, erlang:monotonic_time(millisecond) + PatienceMs).
+
+try_until(Expected, Fun, Deadline) ->
+    case Fun() of
+        Expected ->
+            ok;
+        Other ->
+            erlang:monotonic_time(millisecond) < Deadline orelse
+                error({still, Other, expected, Expected}),
+            %% Short against what is waited for, long enough to let it happen.
+            timer:sleep(5),
+            try_until(Expected, Fun, Deadline)
+    end.
