@@ -130,7 +130,8 @@ class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMeth
             took = self.time() - started
             if took >= self.slow_callback_duration:
                 name = base_events._format_handle(handle)  # type: ignore[attr-defined]
-                base_events.logger.warning("Executing %s took %.3f seconds", name, took)
+                logger = base_events.logger  # type: ignore[attr-defined]
+                logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
             # An exception that the callback kept has this frame: break the cycle.
