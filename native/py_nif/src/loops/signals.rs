@@ -14,6 +14,7 @@ use rustler::{Atom, LocalPid};
 
 use super::registry;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::signal::{self, Disposition};
@@ -83,6 +84,9 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     let Some(name) = name(number) else {
         return Settled::Refused;
     };
+    if forked::is_copy() {
+        return Settled::Refused;
+    }
     signals.want(number, on);
     let settled = settle(name);
     if on && !matches!(settled, Settled::Done) {
