@@ -133,6 +133,8 @@ class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMeth
                 base_events.logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
+            # An exception that the callback kept has this frame: break the cycle.
+            del handle
 
     def _creation_traceback(self) -> list[Any]:
         """Debug mode: where a handle is made, without our own frame."""

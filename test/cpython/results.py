@@ -8,11 +8,11 @@ import time
 import unittest
 from typing import Any
 
-from test import support
-
 import selection
 import substitution
 from time_limit import TimeLimit
+
+from test import support
 
 
 class ModuleResult(unittest.TestResult):

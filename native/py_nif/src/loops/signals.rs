@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::mpsc::{channel, Sender as Channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustler::{Atom, LocalPid};
 
@@ -89,23 +91,32 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     settled
 }
 
-/// Asks `py_signals` to look at what is wanted, and waits.
+/// Asks `py_signals` to look at what is wanted, and waits. One that died is restarted within
+/// moments; one that was stopped is not.
 fn settle(name: Atom) -> Settled {
-    let Some(settler) = settler() else {
-        return Settled::NotRunning;
-    };
+    for _ in 0..1000 {
+        let Some(settler) = settler() else {
+            break;
+        };
+        match ask(&settler) {
+            Some(refused) if refused.contains(&name) => return Settled::Refused,
+            Some(_) => return Settled::Done,
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    Settled::NotRunning
+}
+
+/// The signals that are refused; `None` if nobody answers.
+fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
     let (answer, answers) = channel();
     let request = Ref::new(Request(Mutex::new(answer)));
-    if !message::send(Sender::Thread, &settler, (atoms::signals_changed(), request)) {
-        return Settled::NotRunning;
+    if !message::send(Sender::Thread, settler, (atoms::signals_changed(), request)) {
+        return None;
     }
     // Our own reference went with `request`: if the process dies before it answers, the last one
     // is gone, the channel closes, and this returns all the same.
-    match answers.recv() {
-        Ok(refused) if refused.contains(&name) => Settled::Refused,
-        Ok(_) => Settled::Done,
-        Err(_) => Settled::NotRunning,
-    }
+    answers.recv().ok()
 }
 
 /// A thread that waits in [`settle`]; the term in its message.
@@ -126,11 +137,11 @@ impl Resource for Request {
     }
 }
 
-/// The process that settles: `py_signals`, as long as it lives.
+/// The process that settles: `py_signals`, or the one that was, until the next is there.
 static SETTLER: Mutex<Option<LocalPid>> = Mutex::new(None);
 
-pub fn set_settler(pid: LocalPid) {
-    *SETTLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+pub fn set_settler(pid: Option<LocalPid>) {
+    *SETTLER.lock().unwrap_or_else(PoisonError::into_inner) = pid;
 }
 
 fn settler() -> Option<LocalPid> {
