@@ -15,7 +15,7 @@ from .asyncio_private import AsyncioLoop
 
 
 class TransportMethods(AsyncioLoop):
-    """The part of ErlangEventLoop that connects protocols with sockets."""
+    """The part of ErlangEventLoop that connects protocols with sockets and pipes."""
 
     def _make_socket_transport(
         self,
@@ -66,6 +66,24 @@ class TransportMethods(AsyncioLoop):
         self._ensure_fd_no_transport(sock)
         return _native.DatagramTransport(self, sock, protocol, address, waiter, extra)
 
+    def _make_read_pipe_transport(
+        self,
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.ReadPipeTransport:
+        return _native.ReadPipeTransport(self, pipe, protocol, waiter, extra)
+
+    def _make_write_pipe_transport(
+        self,
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.WritePipeTransport:
+        return _native.WritePipeTransport(self, pipe, protocol, waiter, extra)
+
     def _start_serving(
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
@@ -104,10 +122,10 @@ class TransportMethods(AsyncioLoop):
             self._add_reader(acceptor.sock.fileno(), acceptor)
 
     def _transport_failed(
-        self, transport: _native.StreamTransport, error: BaseException, message: str
+        self, transport: _native.Transport, error: BaseException, message: str, expected: bool
     ) -> None:
-        """A transport is about to be closed by an error. The network's are expected."""
-        if isinstance(error, OSError):
+        """A transport is about to be closed by an error. Those of the network are expected."""
+        if expected:
             if self._debug:
                 logger.debug("%r: %s", transport, message, exc_info=error)
             return
@@ -131,3 +149,11 @@ class _ErlangSocketTransport(transports._FlowControlMixin, transports.Transport)
 
 class _ErlangDatagramTransport(transports._FlowControlMixin, transports.DatagramTransport):
     """Datagrams over a socket (`_native.DatagramTransport`)."""
+
+
+class _ErlangReadPipeTransport(transports.ReadTransport):
+    """The read end of a pipe (`_native.ReadPipeTransport`)."""
+
+
+class _ErlangWritePipeTransport(transports._FlowControlMixin, transports.WriteTransport):
+    """The write end of a pipe (`_native.WritePipeTransport`)."""
