@@ -8,6 +8,7 @@ from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .datagram_endpoints import DatagramEndpoints
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
@@ -16,7 +17,9 @@ from .subprocesses import Children
 from .transports import TransportMethods
 
 
-class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMethods):
+class ErlangEventLoop(
+    _native.Loop, SignalHandlers, SocketMethods, TransportMethods, DatagramEndpoints
+):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
