@@ -109,6 +109,7 @@ impl Transport {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
             Loop::enqueue(&owner, made, PyTuple::new(py, [slf])?)?;
         }
+        drop(this.read_context.replace(py, Some(context::copy_current(py)?)));
         let waiter = waiter.map(|waiter| waiter.clone().unbind());
         owner
             .get()
@@ -120,7 +121,7 @@ impl Transport {
     /// in any case: that the fd cannot be watched is an error of its own.
     pub fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let watched = match slf.get().is_reading(slf.py()) {
-            true => Self::watch(slf, Direction::Read),
+            true => Self::watch_in_context_of_begin(slf),
             false => Ok(()),
         };
         if let Some(waiter) = waiter {
@@ -128,6 +129,18 @@ impl Transport {
                 waiter.call_method1("set_result", (slf.py().None(),))?;
             }
         }
+        watched
+    }
+
+    /// Reading belongs to whoever made the transport, not to the turn that begins it.
+    fn watch_in_context_of_begin(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let Some(context) = slf.get().read_context.cloned(py) else {
+            return Self::watch(slf, Direction::Read);
+        };
+        context::enter(py, &context)?;
+        let watched = Self::watch(slf, Direction::Read);
+        context::leave(py, &context)?;
         watched
     }
 
