@@ -204,7 +204,7 @@ async def test_all_errors(loop):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(ExceptionGroup) as caught:  # noqa: F821: 3.11
+        with pytest.raises(ExceptionGroup) as caught:  # noqa: F821
             await loop.create_connection(Recorder, "127.0.0.1", port, all_errors=True)
         assert [type(error) for error in caught.value.exceptions] == [ConnectionRefusedError]
 

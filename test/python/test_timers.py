@@ -67,7 +67,7 @@ async def test_sleepers_due_while_the_loop_is_busy(loop):
     """30,000 tasks become due while a callback holds the loop; each wakes."""
     sleepers = [asyncio.ensure_future(asyncio.sleep(0.01, number)) for number in range(30_000)]
     await asyncio.sleep(0)
-    time.sleep(0.2)  # noqa: ASYNC251: this is the point
+    time.sleep(0.2)  # noqa: ASYNC251
     assert await asyncio.gather(*sleepers) == list(range(30_000))
 
 
