@@ -25,7 +25,7 @@ def install() -> None:
 
 
 def _make_default() -> None:
-    from erlang_loop import compat, new_event_loop  # noqa: PLC0415
+    from erlang_loop import compat, new_event_loop
 
     compat.set_default_loop(new_event_loop)
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use rustler::{Env, LocalPid};
 
 use super::{NativeLoop, PollSet, Role};
+use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 
@@ -36,11 +37,20 @@ pub fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+// In a forked copy of the node nobody else asks, and the lock may be held by a thread that is not
+// there.
+
 pub fn insert(native: &Arc<NativeLoop>) {
+    if forked::is_copy() {
+        return;
+    }
     lock().loops.insert(native.id, Arc::downgrade(native));
 }
 
 pub fn remove(native: &NativeLoop) {
+    if forked::is_copy() {
+        return;
+    }
     let mut registry = lock();
     registry.loops.remove(&native.id);
     if let Some(owner) = &native.owner {
@@ -77,6 +87,9 @@ pub fn all() -> Vec<Arc<NativeLoop>> {
 }
 
 pub fn default_router() -> Option<LocalPid> {
+    if forked::is_copy() {
+        return None;
+    }
     lock().default_router
 }
 
@@ -106,5 +119,8 @@ pub fn forget_default_router(pid: &LocalPid) {
 }
 
 pub fn release_later(poll_set: Ref<PollSet>) {
+    if forked::is_copy() {
+        return;
+    }
     lock().unreleased.push(poll_set);
 }

@@ -15,6 +15,7 @@ use rustler::Atom;
 
 use super::NativeLoop;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::tasks::{Request, Task};
@@ -153,6 +154,10 @@ impl Requests {
 
     /// The loop has ended: who waits is told, at once.
     pub fn end(&self, sender: Sender<'_>) {
+        if forked::is_copy() {
+            // They wait for the answer of the node that was copied.
+            return;
+        }
         self.inbox.close();
         let waiting = self.waiting().take();
         for task in waiting.into_iter().flat_map(HashMap::into_values) {

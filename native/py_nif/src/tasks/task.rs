@@ -20,6 +20,7 @@ use rustler::{Encoder, Env, LocalPid, OwnedEnv, Term};
 
 use super::reports;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
@@ -166,6 +167,10 @@ impl Ref<Task> {
     /// Answers from a thread of ours. `build` runs without the lock: it converts a value, which
     /// takes time, and a scheduler thread may want the lock meanwhile.
     pub fn answer(&self, build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        if forked::is_copy() {
+            // The function forked: the node that was copied answers.
+            return;
+        }
         let Some(mut reply) = self.lock().reply.take() else {
             return self.ended();
         };
