@@ -79,7 +79,7 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
             {stop, Reason};
         {Tag, _} = Message when Tag =:= arm; Tag =:= timer_due ->
             wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault);
-        {loop_timer, _, _} = Message ->
+        {Tag, _, _} = Message when Tag =:= loop_timer; Tag =:= loop_closed ->
             wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault);
         {select, _, _, ready_input} = Message ->
             wait_ready(State#state{timers = py_keeper:handle(Message, Timers)}, IsDefault)

@@ -64,7 +64,7 @@ init_per_testcase(_Case, Config) ->
     leak_check:begin_case(Config).
 
 end_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, release, []),
+    ok = called:settle(),
     receive
         Stray -> {fail, {stray_message, Stray}}
     after 0 -> leak_check:end_case(Config)

@@ -19,6 +19,11 @@
     the_worker_supervisor/1,
     the_signals_process/1,
     the_interpreter_process/1,
+    the_calls_process/1,
+    the_default_loop/1,
+    the_supervisor_of_the_default_loop/1,
+    a_loop_started_from_Erlang/1,
+    a_process_that_called_Python/1,
     a_process_that_waits_in_poll_events/1,
     a_process_that_waits_in_poll_events_without_a_router/1,
     the_process_that_made_a_loop/1,
@@ -27,6 +32,7 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0]).
+-export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -240,6 +246,81 @@ start_and_kill_interpreter() ->
     receive
         {'DOWN', Monitor, _, _, _} -> ok
     end.
+
+%% Calls, each in a node of its own as above
+
+the_calls_process(_Config) -> called:in_node([], kill_calls, ?MODULE).
+
+kill_calls() ->
+    {ok, _} = py:call(called, hold, []),
+    {error, timeout} = py:call(called, block, [], #{}, 20),
+    {ok, Task} = py:submit(called, block, []),
+    _ = mortal:kill_registered(py_calls),
+    ok = log_watch:start(),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
+    called:is_logged("called.block ended"),
+    log_watch:stop().
+
+the_default_loop(_Config) ->
+    Init = <<"import called; called.note('init')">>,
+    called:in_node([{default_loop_init, Init}], kill_default_loop, ?MODULE).
+
+kill_default_loop() ->
+    {ok, Task} = py:submit(called, wait_for_ever, [<<"x">>]),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Plain} = py:submit(called, block, []),
+    called:has_noted(<<"x started">>),
+    _ = mortal:kill_registered(py_default_loop),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])),
+    {ok, Events} = py:call(called, take_events, []),
+    ?assertEqual([<<"init">>, <<"x cancelled">>], lists:sort(Events)),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Plain)),
+    ok.
+
+the_supervisor_of_the_default_loop(_Config) ->
+    called:in_node([], kill_loop_supervisor, ?MODULE).
+
+kill_loop_supervisor() ->
+    {ok, Task} = py:submit(called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    Old = whereis(py_default_loop),
+    _ = mortal:kill_registered(py_event_loop_sup),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    eventually:is({ok, 3}, fun() -> py:call(called, add_later, [1, 2]) end),
+    ?assertNotEqual(Old, whereis(py_default_loop)),
+    ok.
+
+a_loop_started_from_Erlang(_Config) -> called:in_node([], kill_loop, ?MODULE).
+
+kill_loop() ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    unlink(Loop),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(Loop),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+    called:has_noted(<<"x cancelled">>).
+
+a_process_that_called_Python(_Config) -> called:in_node([], kill_caller, ?MODULE).
+
+kill_caller() ->
+    ok = log_watch:start(),
+    {ok, _} = py:call(called, hold, []),
+    Callers = [
+        spawn(fun() -> py:call(called, wait_for_ever, [<<"x">>], #{}, infinity) end),
+        spawn(fun() -> py:call(called, block, [], #{}, infinity) end)
+    ],
+    called:has_noted(<<"x started">>),
+    eventually:is(true, fun() -> {ok, true} =:= py:call(called, is_blocked, []) end),
+    lists:foreach(fun mortal:kill/1, Callers),
+    called:has_noted(<<"x cancelled">>),
+    {ok, _} = py:call(called, release, []),
+    called:is_logged("called.block ended"),
+    log_watch:stop().
 
 %% Users
 

@@ -3,7 +3,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([start/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
+-export([start/0, settle/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
 
 %% @doc Starts the application with the module on Python's path.
 -spec start() -> ok.
@@ -15,6 +15,14 @@ start() ->
     %% The threads that stay: of calls, and of the default loop.
     {ok, 3} = py:call(?MODULE, add, [1, 2]),
     {ok, 3} = py:call(?MODULE, add_later, [1, 2]),
+    ok.
+
+%% @doc Ends what a case left blocked. A closed loop gives back its fds when Python's collector
+%% finds it: tasks that were cancelled hold it in cycles.
+-spec settle() -> ok.
+settle() ->
+    {ok, _} = py:call(?MODULE, release, []),
+    {ok, _} = py:call(gc, collect, []),
     ok.
 
 -spec stop() -> ok.

@@ -9,6 +9,7 @@ from typing import Any
 
 events: list[str] = []
 _release = threading.Event()
+_blocked = 0
 
 
 class Greeter:
@@ -131,8 +132,16 @@ async def refuse_to_end() -> None:
 
 def block() -> str:
     """Until release() is called."""
+    global _blocked
+    _blocked += 1
     _release.wait(30)
+    _blocked -= 1
     return "released"
+
+
+def is_blocked() -> bool:
+    """Whether somebody is in block()."""
+    return _blocked > 0
 
 
 async def block_loop() -> str:
@@ -177,6 +186,8 @@ async def generate(name: str) -> None:
         finally:
             await asyncio.sleep(0)
             events.append(f"{name} finalized")
+            # The loop is known to its generators.
+            _kept.clear()
 
     generator = numbers()
     _kept.append(generator)
@@ -206,3 +217,11 @@ def make_changing_plain() -> None:
         return "plain" if not has_running_loop() else "plain on a loop"
 
     changing = changed
+
+
+def has_finalized(name: str) -> bool:
+    return f"{name} finalized" in events
+
+
+async def stop_loop() -> None:
+    asyncio.get_running_loop().stop()

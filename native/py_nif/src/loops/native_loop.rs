@@ -430,7 +430,9 @@ impl NativeLoop {
                 }
             }
             Sender::Thread => {
+                // Without a keeper (its worker died) the node's router does it.
                 let told = keeper_pid
+                    .or_else(registry::default_router)
                     .is_some_and(|pid| self.tell_closed(sender, &pid, Some(poll_set.clone())));
                 if !told && self.ever_armed.load(Ordering::Acquire) {
                     registry::release_later(poll_set);

@@ -489,8 +489,9 @@ impl Loop {
         let ready = self.ready.replace(py, VecDeque::new());
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
+        let requested = self.requested.replace(py, HashMap::new());
         py.detach(|| self.native.close(Sender::Thread));
-        drop((ready, timers, fds));
+        drop((ready, timers, fds, requested));
     }
 
     // ---- attributes of asyncio's loops that live here ----

@@ -3,6 +3,7 @@
 
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rustler::Encoder;
@@ -149,5 +150,10 @@ impl Ended {
         drop(kept);
         let outcome = ended.call_method0(pyo3::intern!(py, "result"));
         answer(owner, &self.task, outcome);
+    }
+
+    /// The loop holds the task, the task this, and this the loop.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)
     }
 }

@@ -1,0 +1,359 @@
+%% @doc Does a loop that Erlang started live, end and come back as a process of OTP does?
+-module(py_event_loop_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    coroutines_run_on_the_loops_own_thread/1,
+    plain_functions_do_not_hold_up_the_loop/1,
+    init_code_is_run/1,
+    init_code_may_use_the_loop/1,
+    init_code_that_fails/1,
+    a_loop_has_a_name/1,
+    unknown_options_raise/1,
+    stop_cancels_tasks_and_runs_finalizers/1,
+    stop_reports_what_does_not_end/1,
+    stop_gives_up_a_stuck_loop/1,
+    stop_twice_is_noproc/1,
+    a_stopping_loop_takes_no_work/1,
+    a_killed_loop_answers_1000_callers/1,
+    a_killed_loop_cancels_its_tasks/1,
+    a_killed_loop_that_is_stuck_answers_at_once/1,
+    a_linked_owner_takes_its_loop_along/1,
+    a_supervisor_restarts_a_fresh_loop/1,
+    a_full_inbox_is_overload/1,
+    tasks_are_shown/1,
+    info_counts/1,
+    which_loops_lists_them/1,
+    a_loop_sleeps_and_wakes/1,
+    system_exit_does_not_end_the_loop/1,
+    many_loops/1,
+    a_loop_that_stops_itself/1
+]).
+-export([init/1]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [Case || {Case, 1} <- ?MODULE:module_info(exports),
+        lists:member(Case, [module_info, init, init_per_suite, end_per_suite]) =:= false].
+
+init_per_suite(Config) ->
+    ok = called:start(),
+    Config.
+
+end_per_suite(_Config) ->
+    called:stop().
+
+init_per_testcase(_Case, Config) ->
+    {ok, _} = py:call(called, take_events, []),
+    leak_check:begin_case(Config).
+
+end_per_testcase(_Case, Config) ->
+    ok = called:settle(),
+    leak_check:end_case(Config).
+
+coroutines_run_on_the_loops_own_thread(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Thread} = py_event_loop:run(Loop, called, loop_thread, []),
+        ?assertEqual({ok, Thread}, py_event_loop:run(Loop, called, loop_thread, [])),
+        {ok, Other} = py:call(called, loop_thread, []),
+        ?assertNotEqual(Thread, Other),
+        ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1], #{b => 2})),
+        {ok, Task} = py_event_loop:submit(Loop, called, add_later, [1, 3]),
+        ?assertEqual({ok, 4}, py:await(Task)),
+        called:is_error("ValueError", "x", py_event_loop:run(Loop, called, fail_later, [<<"x">>])),
+        called:is_error("AttributeError", "no_such", py_event_loop:run(Loop, called, no_such, []))
+    end).
+
+plain_functions_do_not_hold_up_the_loop(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, _} = py:call(called, hold, []),
+        {ok, Task} = py_event_loop:submit(Loop, called, block, []),
+        ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+        ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add, [1, 2])),
+        ?assertEqual({ok, false}, py_event_loop:run(Loop, called, has_running_loop, [])),
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, <<"released">>}, py:await(Task)),
+        %% What they answer is awaited on this loop.
+        ?assertEqual({ok, <<"awaited">>}, py_event_loop:run(Loop, called, make_awaitable, []))
+    end).
+
+init_code_is_run(_Config) ->
+    with_loop(#{init => ["import called\n", "called.note('ü init')"]}, fun(_) ->
+        called:has_noted(<<"ü init"/utf8>>)
+    end).
+
+init_code_may_use_the_loop(_Config) ->
+    %% Long enough that the loop has to park, and be woken by its process.
+    Code = "import asyncio, called\n"
+        "asyncio.get_event_loop().run_until_complete(asyncio.sleep(0.2))\n"
+        "called.note('slept')",
+    with_loop(#{init => Code}, fun(_) -> called:has_noted(<<"slept">>) end).
+
+init_code_that_fails(_Config) ->
+    _ = process_flag(trap_exit, true),
+    {error, {init_failed, #{message := Message}}} =
+        py_event_loop:start_link(#{init => <<"raise ValueError('on purpose')">>}),
+    ?assertEqual(<<"on purpose">>, Message),
+    {error, {init_failed, _}} = py_event_loop:start_link(#{init => <<"raise SystemExit(3)">>}),
+    {error, {init_failed, _}} = py_event_loop:start_link(#{init => <<"if">>}),
+    flush_exits().
+
+a_loop_has_a_name(_Config) ->
+    with_loop(#{name => my_loop}, fun(Loop) ->
+        ?assertEqual(Loop, whereis(my_loop)),
+        ?assertEqual({ok, 3}, py_event_loop:run(my_loop, called, add_later, [1, 2])),
+        ?assertMatch({ok, #{pid := Loop}}, py_event_loop:info(my_loop))
+    end),
+    ?assertEqual({error, loop_down}, py_event_loop:run(my_loop, called, add_later, [1, 2])),
+    ?assertEqual({error, loop_down}, py_event_loop:submit(my_loop, called, add_later, [1, 2])).
+
+unknown_options_raise(_Config) ->
+    ?assertError(badarg, py_event_loop:start_link(#{no_such => 1})).
+
+%% The end
+
+stop_cancels_tasks_and_runs_finalizers(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
+    ?assertEqual({error, cancelled}, py:await(Task)),
+    {ok, Events} = py:call(called, take_events, []),
+    ?assertEqual([<<"x cancelled">>, <<"generator finalized">>], Events),
+    eventually:is(false, fun() -> is_process_alive(Loop) end).
+
+stop_reports_what_does_not_end(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{patience => 100}),
+    {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, []),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    {ok, [#{name := Name, stack := [_ | _]}]} = py_event_loop:stop(Loop),
+    ?assertEqual(<<"called.refuse_to_end">>, Name),
+    ?assertEqual({error, loop_down}, py:await(Task)).
+
+stop_gives_up_a_stuck_loop(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    unlink(Loop),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    timer:sleep(50),
+    ?assertEqual({error, timeout}, py_event_loop:stop(Loop, 100)),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    {ok, _} = py:call(called, release, []).
+
+stop_twice_is_noproc(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
+    ?assertEqual({error, noproc}, py_event_loop:stop(Loop)).
+
+a_stopping_loop_takes_no_work(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{patience => 300}),
+    {ok, _} = py_event_loop:submit(Loop, called, refuse_to_end, []),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    Self = self(),
+    _ = spawn_link(fun() -> Self ! {stopped, py_event_loop:stop(Loop)} end),
+    called:has_noted(<<"refused">>),
+    ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+    receive
+        {stopped, {ok, [_]}} -> ok
+    end,
+    receive
+        {py_reply, _, {error, loop_down}} -> ok
+    end.
+
+a_killed_loop_answers_1000_callers(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    unlink(Loop),
+    Callers = [
+        spawn_monitor(fun() ->
+            exit(py_event_loop:run(Loop, asyncio, sleep, [3600], #{}, infinity))
+        end)
+     || _ <- lists:seq(1, 1000)
+    ],
+    eventually:is({ok, 1000}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    mortal:kill(Loop),
+    _ = [
+        receive
+            {'DOWN', Monitor, _, Pid, Answer} -> ?assertEqual({error, loop_down}, Answer)
+        after 5000 -> error(no_answer)
+        end
+     || {Pid, Monitor} <- Callers
+    ],
+    ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])).
+
+a_killed_loop_cancels_its_tasks(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    unlink(Loop),
+    {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(Loop),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    eventually:is(true, fun() -> py:call(called, has_finalized, [<<"generator">>]) =:= {ok, true} end),
+    called:has_noted(<<"x cancelled">>).
+
+a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    unlink(Loop),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Stuck} = py_event_loop:submit(Loop, called, block_loop, []),
+    {ok, Behind} = py_event_loop:submit(Loop, called, add_later, [1, 2]),
+    timer:sleep(20),
+    mortal:kill(Loop),
+    ?assertEqual({error, loop_down}, py:await(Stuck, 1000)),
+    ?assertEqual({error, loop_down}, py:await(Behind, 1000)),
+    {ok, _} = py:call(called, release, []).
+
+a_linked_owner_takes_its_loop_along(_Config) ->
+    Self = self(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        {ok, Loop} = py_event_loop:start_link(#{}),
+        Self ! {loop, Loop},
+        receive
+            stop -> exit(enough)
+        end
+    end),
+    receive
+        {loop, Loop} -> ok
+    end,
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    Pid ! stop,
+    receive
+        {'DOWN', Monitor, _, _, enough} -> ok
+    end,
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    called:has_noted(<<"x cancelled">>).
+
+a_supervisor_restarts_a_fresh_loop(_Config) ->
+    Spec = py_event_loop:child_spec(#{name => my_loop, init => <<"import called; called.note('init')">>}),
+    {ok, Sup} = supervisor:start_link(?MODULE, Spec),
+    called:has_noted(<<"init">>),
+    {ok, Before} = py_event_loop:run(my_loop, called, loop_thread, []),
+    _ = mortal:kill_registered(my_loop),
+    called:has_noted(<<"init">>),
+    {ok, After} = py_event_loop:run(my_loop, called, loop_thread, []),
+    ?assertNotEqual(Before, After),
+    ?assertEqual({ok, 0}, py_event_loop:run(my_loop, called, count_tasks, [])),
+    unlink(Sup),
+    exit(Sup, shutdown),
+    eventually:is(undefined, fun() -> whereis(my_loop) end).
+
+init(Spec) ->
+    {ok, {#{}, [Spec]}}.
+
+a_full_inbox_is_overload(_Config) ->
+    with_loop(#{max_queue => 10}, fun(Loop) ->
+        {ok, _} = py:call(called, hold, []),
+        {ok, Stuck} = py_event_loop:submit(Loop, called, block_loop, []),
+        eventually:is(0, fun() -> queued(Loop) end),
+        Answers = [py_event_loop:submit(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 15)],
+        {Tasks, Refused} = lists:partition(fun(Answer) -> element(1, Answer) =:= ok end, Answers),
+        ?assertEqual(10, length(Tasks)),
+        ?assertEqual([{error, overload}], lists:usort(Refused)),
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, <<"released">>}, py:await(Stuck)),
+        _ = [?assertEqual({ok, 3}, py:await(Task)) || {ok, Task} <- Tasks],
+        ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2]))
+    end).
+
+%% What is to be seen
+
+tasks_are_shown(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        ?assertEqual({ok, []}, py_event_loop:tasks(Loop)),
+        {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+        called:has_noted(<<"x started">>),
+        {ok, [Info]} = py_event_loop:tasks(Loop),
+        ?assertMatch(
+            #{
+                name := <<"called.wait_for_ever">>,
+                state := waiting,
+                runs := <<"wait_for_ever">>,
+                stack := [#{function := <<"wait_for_ever">>, line := _, file := _} | _]
+            },
+            Info
+        ),
+        ok = py:cancel(Task),
+        ?assertEqual({error, cancelled}, py:await(Task)),
+        eventually:is({ok, []}, fun() -> py_event_loop:tasks(Loop) end)
+    end).
+
+info_counts(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        ?assertEqual({ok, #{pid => Loop, queued => 0, unanswered => 0}}, py_event_loop:info(Loop)),
+        {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+        ?assertMatch({ok, #{unanswered := 1}}, py_event_loop:info(Loop)),
+        ok = py:cancel(Task),
+        {error, cancelled} = py:await(Task),
+        eventually:is(
+            {ok, #{pid => Loop, queued => 0, unanswered => 0}},
+            fun() -> py_event_loop:info(Loop) end
+        )
+    end),
+    ?assertEqual({error, loop_down}, py_event_loop:info(self())).
+
+which_loops_lists_them(_Config) ->
+    with_loop(#{name => my_loop}, fun(Loop) ->
+        Loops = py_event_loop:which_loops(),
+        ?assert(lists:member({my_loop, Loop}, Loops)),
+        ?assert(lists:member({py_default_loop, whereis(py_default_loop)}, Loops))
+    end),
+    ?assertNot(lists:keymember(my_loop, 1, py_event_loop:which_loops())).
+
+a_loop_sleeps_and_wakes(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        _ = [
+            begin
+                %% Long enough for the loop to be parked.
+                timer:sleep(30),
+                ?assertEqual({ok, N}, py_event_loop:run(Loop, asyncio, sleep, [0.02, N], #{}, 1000))
+            end
+         || N <- lists:seq(1, 20)
+        ]
+    end).
+
+system_exit_does_not_end_the_loop(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        called:is_error("SystemExit", "4", py_event_loop:run(Loop, called, leave_later, [4])),
+        ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2]))
+    end).
+
+many_loops(_Config) ->
+    Loops = [Loop || _ <- lists:seq(1, 30), {ok, Loop} <- [py_event_loop:start_link(#{})]],
+    Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
+    ?assertEqual(30, length(lists:usort(Threads))),
+    _ = [?assertEqual({ok, []}, py_event_loop:stop(Loop)) || Loop <- Loops].
+
+%% A program that calls loop.stop() has its way: the process ends, and who waits is told.
+a_loop_that_stops_itself(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    Monitor = monitor(process, Loop),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    _ = py_event_loop:run(Loop, called, stop_loop, []),
+    receive
+        {'DOWN', Monitor, _, _, normal} -> ok
+    end,
+    ?assertEqual({error, cancelled}, py:await(Task)).
+
+%% The pieces
+
+with_loop(Options, Fun) ->
+    {ok, Loop} = py_event_loop:start_link(Options),
+    Fun(Loop),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
+
+queued(Loop) ->
+    {ok, #{queued := Queued}} = py_event_loop:info(Loop),
+    Queued.
+
+flush_exits() ->
+    receive
+        {'EXIT', _, _} -> flush_exits()
+    after 0 -> ok
+    end.
