@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,16 @@ Description = tuple[str, str, str, list[tuple[str, int, str]]]
 
 def serve(name: str, init: str, ready: Callable[[], None], patience: float) -> list[Description]:
     """Run `init`, then the loop until Erlang wants it to end. Answers what did not end."""
+    left, closed = _serve(name, init, ready, patience)
+    if closed() is not None:
+        # Exceptions of cancelled tasks hold it in cycles, and with it two fds.
+        gc.collect()
+    return left
+
+
+def _serve(
+    name: str, init: str, ready: Callable[[], None], patience: float
+) -> tuple[list[Description], weakref.ref[ErlangEventLoop]]:
     loop = ErlangEventLoop()
     asyncio.set_event_loop(loop)
     try:
@@ -21,7 +33,7 @@ def serve(name: str, init: str, ready: Callable[[], None], patience: float) -> l
             exec(compile(init, f"<init of {name}>", "exec"), {"__name__": "__erlang_loop_init__"})
         ready()
         _run(loop)
-        return _finish(loop, patience)
+        return _finish(loop, patience), weakref.ref(loop)
     finally:
         asyncio.set_event_loop(None)
         loop.close()

@@ -22,8 +22,14 @@ start() ->
 -spec settle() -> ok.
 settle() ->
     {ok, _} = py:call(?MODULE, release, []),
+    %% Threads of loops that end; the default loop stays.
+    eventually:is(true, fun() -> loop_threads() =< 1 end),
     {ok, _} = py:call(gc, collect, []),
     ok.
+
+loop_threads() ->
+    Names = [file:read_file(Path) || Path <- filelib:wildcard("/proc/self/task/*/comm")],
+    length([Name || {ok, <<"python-loop", _/binary>> = Name} <- Names]).
 
 -spec stop() -> ok.
 stop() ->

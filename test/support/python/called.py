@@ -225,3 +225,11 @@ def has_finalized(name: str) -> bool:
 
 async def stop_loop() -> None:
     asyncio.get_running_loop().stop()
+
+
+async def mark_loop() -> bool:
+    """Whether this loop was marked before."""
+    loop = asyncio.get_running_loop()
+    marked = hasattr(loop, "marked")
+    loop.marked = True  # type: ignore[attr-defined]
+    return marked
