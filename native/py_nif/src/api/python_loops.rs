@@ -21,13 +21,24 @@ fn python_loop_start<'a>(
     limit: usize,
     patience_ms: u64,
 ) -> NifResult<Term<'a>> {
-    let owner = Owner { pid: env.pid(), token };
+    let owner = Owner {
+        pid: env.pid(),
+        token,
+    };
     let start = || -> Result<Ref<LoopRef>, Error> {
         let native = NativeLoop::for_requests(env, WaitPolicy::default(), limit)?;
         let reference = Ref::new(LoopRef(native.clone()));
         let patience = patience_ms as f64 / 1e3;
         let given = (native.clone(), reference.clone());
-        let started = loop_thread::start(given, Start { owner, name, init, patience });
+        let started = loop_thread::start(
+            given,
+            Start {
+                owner,
+                name,
+                init,
+                patience,
+            },
+        );
         started.inspect_err(|_| native.close(Sender::Scheduler(env)))?;
         Ok(reference)
     };
@@ -40,7 +51,9 @@ fn python_loop_start<'a>(
 /// Coroutines of `py:call` run there.
 #[rustler::nif]
 fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let result = native.open().map(|native| loop_thread::set_default_loop(&native));
+    let result = native
+        .open()
+        .map(|native| loop_thread::set_default_loop(&native));
     done_or_error(env, result)
 }
 

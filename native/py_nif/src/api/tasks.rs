@@ -42,7 +42,9 @@ fn task_submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
-        true => default.post(&task, Work::Run(request)).map_err(|(why, _)| why),
+        true => default
+            .post(&task, Work::Run(request))
+            .map_err(|(why, _)| why),
         false => call_threads::post(Job { request, home }).map_err(|(why, _)| why),
     };
     Ok(submitted(env, task, refused))

@@ -70,7 +70,9 @@ impl Requests {
 
     fn waiting(&self) -> MutexGuard<'_, Option<HashMap<u64, Ref<Task>>>> {
         // Single insertions and removals: whole also after a panic.
-        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.waiting
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Hands work to the loop. Refused work comes back.
@@ -121,7 +123,10 @@ impl Requests {
 
     /// It was answered.
     pub fn forget(&self, id: u64) {
-        let forgotten = self.waiting().as_mut().and_then(|waiting| waiting.remove(&id));
+        let forgotten = self
+            .waiting()
+            .as_mut()
+            .and_then(|waiting| waiting.remove(&id));
         drop(forgotten);
     }
 

@@ -201,7 +201,9 @@ fn standby() {
         loop {
             if pool.queue.is_empty() || pool.idle > 0 {
                 pool.watching = false;
-                pool = WATCH.wait(pool).unwrap_or_else(|poisoned| poisoned.into_inner());
+                pool = WATCH
+                    .wait(pool)
+                    .unwrap_or_else(|poisoned| poisoned.into_inner());
                 continue;
             }
             pool.watching = true;

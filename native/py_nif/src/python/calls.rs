@@ -61,7 +61,9 @@ fn shell(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
     static SHELL: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let dict = SHELL.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
         let module = PyModule::new(py, "erlang_loop_shell")?;
-        py.import("sys")?.getattr("modules")?.set_item("erlang_loop_shell", &module)?;
+        py.import("sys")?
+            .getattr("modules")?
+            .set_item("erlang_loop_shell", &module)?;
         module.setattr("__builtins__", py.import("builtins")?)?;
         Ok(module.dict().unbind())
     })?;
@@ -113,7 +115,11 @@ pub fn find<'py>(
 fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
-        Ok(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
+        Ok(py
+            .import("sys")?
+            .getattr("modules")?
+            .cast_into::<PyDict>()?
+            .unbind())
     })?;
     let found = modules.bind(py).get_item(PyString::new(py, module))?;
     Ok(found.filter(|module| !module.is_none()))
@@ -146,17 +152,28 @@ static COROUTINES: LazyLock<RwLock<HashMap<String, HashSet<String>>>> =
     LazyLock::new(RwLock::default);
 
 pub fn is_known_coroutine(module: &str, function: &str) -> bool {
-    let known = COROUTINES.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    known.get(module).is_some_and(|functions| functions.contains(function))
+    let known = COROUTINES
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    known
+        .get(module)
+        .is_some_and(|functions| functions.contains(function))
 }
 
 fn remember_coroutine(module: &str, function: &str) {
-    let mut known = COROUTINES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    known.entry(module.to_owned()).or_default().insert(function.to_owned());
+    let mut known = COROUTINES
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    known
+        .entry(module.to_owned())
+        .or_default()
+        .insert(function.to_owned());
 }
 
 pub fn forget_coroutine(module: &str, function: &str) {
-    let mut known = COROUTINES.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = COROUTINES
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(functions) = known.get_mut(module) {
         functions.remove(function);
     }
@@ -203,7 +220,11 @@ pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAn
 fn report_cast(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
     let own = rustler::OwnedEnv::new();
     own.run(|env| {
-        let report = (atoms::cast_failed(), task.name.as_str(), values::exception(env, py, error));
+        let report = (
+            atoms::cast_failed(),
+            task.name.as_str(),
+            values::exception(env, py, error),
+        );
         reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
     });
 }

@@ -93,11 +93,20 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
             // Other awaitables: a Future of this loop, an object with `__await__`.
             let options = PyDict::new(py);
             options.set_item("loop", slf)?;
-            py.import("asyncio")?.call_method("ensure_future", (&value,), Some(&options))?
+            py.import("asyncio")?
+                .call_method("ensure_future", (&value,), Some(&options))?
         };
-        let ended = Ended { task: task.clone(), owner: slf.clone().unbind() };
-        asyncio_task.call_method1(pyo3::intern!(py, "add_done_callback"), (Py::new(py, ended)?,))?;
-        slf.get().requested.with(py, |tasks| tasks.insert(task.id, asyncio_task.unbind()));
+        let ended = Ended {
+            task: task.clone(),
+            owner: slf.clone().unbind(),
+        };
+        asyncio_task.call_method1(
+            pyo3::intern!(py, "add_done_callback"),
+            (Py::new(py, ended)?,),
+        )?;
+        slf.get()
+            .requested
+            .with(py, |tasks| tasks.insert(task.id, asyncio_task.unbind()));
         Ok(())
     };
     if let Err(error) = started() {
@@ -110,12 +119,18 @@ fn coroutine_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     use pyo3::sync::PyOnceLock;
     use pyo3::types::PyType;
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    Ok(TYPE.import(py, "types", "CoroutineType")?.clone().into_any())
+    Ok(TYPE
+        .import(py, "types", "CoroutineType")?
+        .clone()
+        .into_any())
 }
 
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
     let py = slf.py();
-    let found = slf.get().requested.with(py, |tasks| tasks.get(&id).map(|task| task.clone_ref(py)));
+    let found = slf
+        .get()
+        .requested
+        .with(py, |tasks| tasks.get(&id).map(|task| task.clone_ref(py)));
     match found {
         Some(task) => task.bind(py).call_method0("cancel").map(drop),
         // It has just ended.
@@ -146,7 +161,10 @@ impl Ended {
     fn __call__(&self, ended: &Bound<'_, PyAny>) {
         let py = ended.py();
         let owner = self.owner.bind(py);
-        let kept = owner.get().requested.with(py, |tasks| tasks.remove(&self.task.id));
+        let kept = owner
+            .get()
+            .requested
+            .with(py, |tasks| tasks.remove(&self.task.id));
         drop(kept);
         let outcome = ended.call_method0(pyo3::intern!(py, "result"));
         answer(owner, &self.task, outcome);

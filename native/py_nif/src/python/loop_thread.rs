@@ -39,7 +39,11 @@ pub struct Owner {
 impl Owner {
     fn tell(self, news: impl Encoder) {
         // An owner that died: the loop hears of that by its monitor.
-        let _ = message::send(Sender::Thread, &self.pid, (atoms::py_loop(), self.token, news));
+        let _ = message::send(
+            Sender::Thread,
+            &self.pid,
+            (atoms::py_loop(), self.token, news),
+        );
     }
 }
 
@@ -77,7 +81,12 @@ fn run(py: Python<'_>, given: Given, start: &Start) {
             move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| owner.tell(atoms::ready()),
         )?;
         let serve = py.import("erlang_loop.served")?.getattr("serve")?;
-        serve.call1((start.name.as_str(), start.init.as_str(), ready, start.patience))
+        serve.call1((
+            start.name.as_str(),
+            start.init.as_str(),
+            ready,
+            start.patience,
+        ))
     };
     let outcome = served();
     drop(GIVEN.take());
@@ -100,7 +109,9 @@ static DEFAULT: Mutex<Weak<NativeLoop>> = Mutex::new(Weak::new());
 
 fn default() -> MutexGuard<'static, Weak<NativeLoop>> {
     // Only ever replaced whole.
-    DEFAULT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    DEFAULT
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 pub fn set_default_loop(native: &Arc<NativeLoop>) {
@@ -108,5 +119,7 @@ pub fn set_default_loop(native: &Arc<NativeLoop>) {
 }
 
 pub fn default_loop() -> Option<Arc<NativeLoop>> {
-    default().upgrade().filter(|native| native.requests.is_open())
+    default()
+        .upgrade()
+        .filter(|native| native.requests.is_open())
 }

@@ -13,7 +13,10 @@ pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, Py
     match list.cast::<PyList>() {
         Ok(list) => Ok(list.to_tuple()),
         // No term that is a list becomes anything else; should it, it is a sequence.
-        Err(_) => list.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|all| PyTuple::new(py, all)),
+        Err(_) => list
+            .try_iter()?
+            .collect::<PyResult<Vec<_>>>()
+            .and_then(|all| PyTuple::new(py, all)),
     }
 }
 
@@ -32,7 +35,9 @@ pub fn keywords<'py>(py: Python<'py>, map: Term<'_>) -> PyResult<Option<Bound<'p
                 .map_err(|_| PyTypeError::new_err("keywords must be atoms or binaries"))?,
         };
         let value = convert::to_python(py, value).map_err(|error| error.within("kwargs"))?;
-        keywords.get_or_insert_with(|| PyDict::new(py)).set_item(name, value)?;
+        keywords
+            .get_or_insert_with(|| PyDict::new(py))
+            .set_item(name, value)?;
     }
     Ok(keywords)
 }

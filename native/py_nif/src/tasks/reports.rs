@@ -11,7 +11,9 @@ static LISTENER: Mutex<Option<LocalPid>> = Mutex::new(None);
 
 fn listener() -> MutexGuard<'static, Option<LocalPid>> {
     // Only ever replaced whole.
-    LISTENER.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    LISTENER
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// `pid` is told from now on.

@@ -39,7 +39,10 @@ impl Request {
                 if args.list_length().is_err() || !kwargs.is_map() {
                     return Err(rustler::Error::BadArg);
                 }
-                let what = What::Call { module: text(*module)?, function: text(*function)? };
+                let what = What::Call {
+                    module: text(*module)?,
+                    function: text(*function)?,
+                };
                 (what, (*args, *kwargs))
             }
             [_, code, variables] if variables.is_map() && kind == atoms::eval() => {
@@ -53,7 +56,13 @@ impl Request {
         let own = OwnedEnv::new();
         let terms = own.save(terms);
         let task = Task::new(env, what.name(), token);
-        Ok(Request { task, what, inline, env: own, terms })
+        Ok(Request {
+            task,
+            what,
+            inline,
+            env: own,
+            terms,
+        })
     }
 
     /// Looks at the two terms.

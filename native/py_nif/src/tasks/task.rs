@@ -75,14 +75,22 @@ impl Task {
         let reply = token.map(|token| {
             let own = OwnedEnv::new();
             let token = own.save(token);
-            Reply { to: env.pid(), env: own, token }
+            Reply {
+                to: env.pid(),
+                env: own,
+                token,
+            }
         });
         let task = Ref::new(Task {
             // Relaxed: only uniqueness matters.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             is_cast: reply.is_none(),
-            life: Mutex::new(Life { phase: Phase::Queued, reply, monitor: None }),
+            life: Mutex::new(Life {
+                phase: Phase::Queued,
+                reply,
+                monitor: None,
+            }),
         });
         if !task.is_cast {
             // It is the calling process, so it is alive.
@@ -94,7 +102,9 @@ impl Task {
 
     fn lock(&self) -> MutexGuard<'_, Life> {
         // Every change below is a single assignment.
-        self.life.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.life
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// It runs from now on, there. `false`: nobody wants it any more.
@@ -129,7 +139,9 @@ impl Task {
             };
             life.monitor = None;
             let runs = matches!(place, Some(Place::CallThread));
-            life.phase = Phase::GivenUp { since: runs.then(Instant::now) };
+            life.phase = Phase::GivenUp {
+                since: runs.then(Instant::now),
+            };
             if runs {
                 self.report_running(sender);
             }
@@ -145,7 +157,10 @@ impl Task {
     }
 
     fn report_running(&self, sender: Sender<'_>) {
-        reports::send(sender, (atoms::call_given_up(), self.id, self.name.as_str()));
+        reports::send(
+            sender,
+            (atoms::call_given_up(), self.id, self.name.as_str()),
+        );
     }
 
     /// A function that ran for nobody has ended.
@@ -176,7 +191,9 @@ impl Ref<Task> {
         };
         let message = reply.env.run(|env| {
             let result = build(env);
-            reply.env.save((atoms::py_reply(), reply.token.load(env), result))
+            reply
+                .env
+                .save((atoms::py_reply(), reply.token.load(env), result))
         });
         let monitor = {
             let mut life = self.lock();
@@ -209,7 +226,9 @@ impl Ref<Task> {
                 None => {}
             }
             life.phase = match runs {
-                true => Phase::GivenUp { since: Some(Instant::now()) },
+                true => Phase::GivenUp {
+                    since: Some(Instant::now()),
+                },
                 false => Phase::Done,
             };
             if runs {
@@ -237,7 +256,11 @@ impl Ref<Task> {
 
 impl Reply {
     fn send_error(mut self, sender: Sender<'_>, reason: impl Encoder) {
-        let Reply { to, env: own, token } = &mut self;
+        let Reply {
+            to,
+            env: own,
+            token,
+        } = &mut self;
         let tag = atoms::py_reply();
         let result = (atoms::error(), reason);
         // A caller that died needs no answer.
