@@ -25,31 +25,34 @@ def install() -> None:
 
 
 def _make_default() -> None:
-    from erlang_loop import compat, new_event_loop  # noqa: PLC0415
+    from erlang_loop import compat, new_event_loop
 
     compat.set_default_loop(new_event_loop)
 
 
 class _Finder:
-    """Finds asyncio, once, and leaves."""
+    """Watches for asyncio, and for our own package, which imports it."""
+
+    def __init__(self) -> None:
+        #: How many of the two are being imported at the moment.
+        self.depth = 0
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "asyncio":
+        if name not in ("asyncio", "erlang_loop"):
             return None
-        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec, spec.loader)  # type: ignore[assignment]
+            spec.loader = _Loader(self, spec.loader)  # type: ignore[assignment]
         return spec
 
 
 class _Loader:
-    """Loads asyncio as ever, then chooses the loop."""
+    """Loads a module as ever, and chooses the loop when both are complete."""
 
-    def __init__(self, spec: ModuleSpec, loader: Loader) -> None:
-        self._spec = spec
+    def __init__(self, finder: _Finder, loader: Loader) -> None:
+        self._finder = finder
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -57,6 +60,14 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         # Nothing of this file stays behind: tools look at the loader for the source.
-        self._spec.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        _make_default()
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        finder = self._finder
+        finder.depth += 1
+        try:
+            self._loader.exec_module(module)
+        finally:
+            finder.depth -= 1
+        if finder.depth == 0 and finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+            _make_default()

@@ -38,7 +38,7 @@ def set_default_loop(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
         # Policies are gone.
         asyncio.new_event_loop = asyncio.events.new_event_loop = factory
         return
-    from .policy import EventLoopPolicy  # noqa: PLC0415
+    from .policy import EventLoopPolicy
 
     if sys.version_info >= (3, 14):
         # The public function warns that policies will go.

@@ -133,9 +133,12 @@ class ErlangEventLoop(
             took = self.time() - started
             if took >= self.slow_callback_duration:
                 name = base_events._format_handle(handle)  # type: ignore[attr-defined]
-                base_events.logger.warning("Executing %s took %.3f seconds", name, took)
+                logger = base_events.logger  # type: ignore[attr-defined]
+                logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
+            # An exception that the callback kept has this frame: break the cycle.
+            del handle
 
     def _creation_traceback(self) -> list[Any]:
         """Debug mode: where a handle is made, without our own frame."""

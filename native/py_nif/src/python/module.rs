@@ -8,7 +8,9 @@ use super::loop_class::Loop;
 use super::loop_signals;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
-use super::transports::{Acceptor, DatagramTransport, StreamTransport, Transport};
+use super::transports::{
+    Acceptor, DatagramTransport, ReadPipeTransport, StreamTransport, Transport, WritePipeTransport,
+};
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -20,6 +22,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Transport>()?;
     module.add_class::<StreamTransport>()?;
     module.add_class::<DatagramTransport>()?;
+    module.add_class::<ReadPipeTransport>()?;
+    module.add_class::<WritePipeTransport>()?;
     module.add_class::<Loop>()?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)
