@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _native
+from .asyncio_private import AsyncioLoop
 
 
-class TransportMethods(asyncio.SelectorEventLoop):
+class TransportMethods(AsyncioLoop):
     """The part of ErlangEventLoop that connects protocols with sockets and pipes."""
 
     def _make_socket_transport(
@@ -39,11 +40,17 @@ class TransportMethods(asyncio.SelectorEventLoop):
         server_hostname: str | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
-        **timeouts: float | None,
+        **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
         tls = sslproto.SSLProtocol(
-            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+            self,
+            protocol,
+            sslcontext,
+            waiter,  # type: ignore[arg-type]
+            server_side,
+            server_hostname,
+            **timeouts,
         )
         _native.StreamTransport(self, rawsock, tls, None, extra, server)
         return tls._app_transport

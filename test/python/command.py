@@ -53,7 +53,7 @@ def same_as_python(*args: str | bytes, stdin: str = "", **options: Any) -> Ended
     """Runs the arguments with both commands, and answers how they ended: alike."""
     ours = run(ERLANG_LOOP, *args, stdin=stdin, **options)
     theirs = run(PYTHON, *args, stdin=stdin, **options)
-    assert ours == theirs
+    assert ours == theirs, f"ours:   {ours}\ntheirs: {theirs}"
     return ours
 
 

@@ -114,6 +114,9 @@ def test_methods_take_what_the_stub_says(class_name: str) -> None:
             assert parameters_in_module(cls, False) == parameters_in_stub(node, True), name
         elif isinstance(node, ast.AnnAssign) or is_property(node):
             assert not inspect.isroutine(found), name
+        elif isinstance(found, staticmethod):
+            assert isinstance(node, ast.FunctionDef)
+            assert parameters_in_module(found, False) == parameters_in_stub(node, False), name
         elif isinstance(found, types.MethodDescriptorType):
             assert isinstance(node, ast.FunctionDef)
             assert parameters_in_module(found, True) == parameters_in_stub(node, True), name

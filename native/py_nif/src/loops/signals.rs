@@ -14,6 +14,7 @@ use rustler::{Atom, LocalPid};
 
 use super::registry;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::signal::{self, Disposition};
@@ -83,6 +84,9 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     let Some(name) = name(number) else {
         return Settled::Refused;
     };
+    if forked::is_copy() {
+        return Settled::Refused;
+    }
     signals.want(number, on);
     let settled = settle(name);
     if on && !matches!(settled, Settled::Done) {
@@ -125,7 +129,11 @@ pub struct Request(Mutex<Channel<Vec<Atom>>>);
 impl Request {
     pub fn answer(&self, refused: Vec<Atom>) {
         // The lock is for `Sync` only; there is one answer. The thread waits until it comes.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(refused);
+        let _ = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(refused);
     }
 }
 
@@ -156,7 +164,10 @@ pub fn arrived(name: Atom) -> bool {
     let mut taken = false;
     for native in registry::all() {
         if native.signals.wanted.load(Ordering::Acquire) & bit(number) != 0 {
-            native.signals.arrived.fetch_or(bit(number), Ordering::AcqRel);
+            native
+                .signals
+                .arrived
+                .fetch_or(bit(number), Ordering::AcqRel);
             native.core.wake();
             taken = true;
         }
@@ -166,9 +177,9 @@ pub fn arrived(name: Atom) -> bool {
 
 /// What the loops want, all together.
 pub fn wanted() -> Vec<Atom> {
-    let wanted = registry::all()
-        .iter()
-        .fold(0, |bits, native| bits | native.signals.wanted.load(Ordering::Acquire));
+    let wanted = registry::all().iter().fold(0, |bits, native| {
+        bits | native.signals.wanted.load(Ordering::Acquire)
+    });
     named(|number| wanted & bit(number) != 0)
 }
 
@@ -190,9 +201,7 @@ pub fn take(name: Atom) {
 
 /// Forgets that a signal was taken and answers what it did before.
 pub fn give_back(name: Atom) -> Disposition {
-    let before = number(name).map_or(0, |number| {
-        TAKEN[number as usize].swap(0, Ordering::AcqRel)
-    });
+    let before = number(name).map_or(0, |number| TAKEN[number as usize].swap(0, Ordering::AcqRel));
     match before {
         before if before == Disposition::Handle as u8 => Disposition::Handle,
         before if before == Disposition::Ignore as u8 => Disposition::Ignore,
@@ -202,7 +211,10 @@ pub fn give_back(name: Atom) -> Disposition {
 
 fn named(wanted: impl Fn(i32) -> bool) -> Vec<Atom> {
     let names = signal::NAMES.iter();
-    names.filter(|(number, _)| wanted(*number)).map(|(_, name)| name()).collect()
+    names
+        .filter(|(number, _)| wanted(*number))
+        .map(|(_, name)| name())
+        .collect()
 }
 
 fn name(number: i32) -> Option<Atom> {
