@@ -10,8 +10,12 @@ import pytest
 from connections import Recorder, connected, eventually
 
 
+@pytest.mark.ours
 async def test_number_used_again(loop):
-    """The new owner of a number gets its events, and the old callback none."""
+    """The new owner of a number gets its events, and the old callback none.
+
+    asyncio's own loop takes the new fd for the old one and never hears of it.
+    """
     for _ in range(50):
         near, far = socket.socketpair()
         number = near.fileno()
