@@ -21,6 +21,7 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod sleep;
 mod sock_operation;
 mod timer_handle;
 mod transports;
