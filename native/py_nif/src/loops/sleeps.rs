@@ -29,7 +29,11 @@ pub struct Sleeper(Mutex<Channel<()>>);
 impl Sleeper {
     pub fn wake(&self) {
         // The lock is for `Sync` only. A thread that was interrupted does not listen any more.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(());
+        let _ = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(());
     }
 }
 

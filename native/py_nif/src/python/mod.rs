@@ -6,9 +6,9 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run.
 
+mod collector;
 mod command;
 mod command_signals;
-mod collector;
 mod context;
 mod errors;
 mod fd_callbacks;
