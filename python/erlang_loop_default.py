@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.abc import Loader
     from types import ModuleType
+    from typing import Any
 
 
 def prepare() -> None:
@@ -41,10 +42,8 @@ def _prefer_spawn() -> None:
 
     Its default on Linux, `fork`, would copy a VM of many threads with one of them.
     """
-    from multiprocessing import context
-
-    spawn = context._concrete_contexts["spawn"]  # type: ignore[attr-defined]
-    context._default_context._default_context = spawn
+    context: Any = sys.modules["multiprocessing.context"]
+    context._default_context._default_context = context._concrete_contexts["spawn"]
 
 
 _warned = False

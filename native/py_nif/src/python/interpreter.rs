@@ -106,7 +106,11 @@ fn message(status: &ffi::PyStatus) -> String {
     match status.err_msg.is_null() {
         true => "Python did not start".to_owned(),
         // SAFETY: Python's messages are literals.
-        false => unsafe { CStr::from_ptr(status.err_msg).to_string_lossy().into_owned() },
+        false => unsafe {
+            CStr::from_ptr(status.err_msg)
+                .to_string_lossy()
+                .into_owned()
+        },
     }
 }
 
@@ -119,5 +123,7 @@ fn prepare(py: Python<'_>, settings: &Settings) -> PyResult<()> {
         path.insert(index, entry)?;
     }
     super::module::install(py)?;
-    py.import("erlang_loop_default")?.call_method0("prepare").map(drop)
+    py.import("erlang_loop_default")?
+        .call_method0("prepare")
+        .map(drop)
 }
