@@ -51,6 +51,7 @@
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
+-export([sleep_done/1]).
 %% For py_signals and py_signal_handler.
 -export([
     signals_started/0,
@@ -65,7 +66,7 @@
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
--export_type([signal_request/0, os_signal/0]).
+-export_type([sleeper/0, signal_request/0, os_signal/0]).
 
 -on_load(init/0).
 
@@ -108,6 +109,7 @@
     fd_ready/1,
     timer_fired/1,
     loop_release/1,
+    sleep_done/1,
     signals_started/0,
     signals_stopped/0,
     signals_wanted/0,
@@ -128,6 +130,8 @@
 -opaque timer_ref() :: reference().
 %% A loop's epoll set, in messages between a loop and its keeper.
 -opaque poll_set() :: reference().
+%% A Python thread that sleeps on a timer of the router.
+-opaque sleeper() :: reference().
 %% A Python thread that waits for py_signals.
 -opaque signal_request() :: reference().
 %% As in os:set_signal/2; which of them there are depends on the OTP release.
@@ -396,6 +400,10 @@ timer_fired(_LoopId) -> erlang:nif_error(not_loaded).
 %% @private
 -spec loop_release(poll_set()) -> ok.
 loop_release(_PollSet) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec sleep_done(sleeper()) -> ok.
+sleep_done(_Sleeper) -> erlang:nif_error(not_loaded).
 
 %%% Signals of the operating system: see py_signals
 

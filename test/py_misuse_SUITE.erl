@@ -130,6 +130,7 @@ signatures() ->
         fd_ready => [poll_set],
         timer_fired => [id],
         loop_release => [poll_set],
+        sleep_done => [poll_set],
         signals_settled => [poll_set, bins],
         signal_take => [atom],
         signal_give_back => [atom],

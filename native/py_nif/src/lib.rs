@@ -7,7 +7,10 @@
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 #![deny(unsafe_code)]
-#![allow(missing_docs, reason = "nothing in a cdylib is visible to other crates")]
+#![allow(
+    missing_docs,
+    reason = "nothing in a cdylib is visible to other crates"
+)]
 
 mod api;
 mod atoms;

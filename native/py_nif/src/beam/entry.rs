@@ -66,7 +66,8 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
         && resource::open::<loops::PollSet>(env)
         && resource::open::<loops::FdRef>(env)
         && resource::open::<loops::TimerRef>(env)
-        && resource::open::<loops::signals::Request>(env);
+        && resource::open::<loops::signals::Request>(env)
+        && resource::open::<loops::sleeps::Sleeper>(env);
     c_int::from(!opened)
 }
 

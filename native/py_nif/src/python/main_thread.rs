@@ -16,6 +16,8 @@ use super::interpreter::{self, Settings};
 
 type Job = Box<dyn FnOnce(Python<'_>) + Send>;
 
+const NAME: &str = "python-main";
+
 enum State {
     Down,
     /// Up, or coming up: jobs queue until Python is there.
@@ -30,7 +32,9 @@ static STATE: Mutex<State> = Mutex::new(State::Down);
 
 fn state() -> std::sync::MutexGuard<'static, State> {
     // Only ever replaced whole.
-    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    STATE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
@@ -76,12 +80,18 @@ pub fn start_command(settings: Settings, arguments: Vec<CString>) -> Result<(), 
 
 fn spawn(body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     thread::Builder::new()
-        .name("python-main".to_owned())
+        .name(NAME.to_owned())
         // As the process's own main thread usually has: deep recursion is Python's way.
         .stack_size(8 << 20)
         .spawn(body)
         .map(drop)
         .map_err(|error| format!("no thread for Python: {error}"))
+}
+
+/// Whether the caller is on Python's main thread.
+pub fn is_this() -> bool {
+    // Threads that Python starts have no name that Rust knows of.
+    thread::current().name() == Some(NAME)
 }
 
 pub fn is_up() -> bool {
