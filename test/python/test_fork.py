@@ -1,4 +1,4 @@
-"""Copies of the node: what `multiprocessing` (by default, up to Python 3.13) and `os.fork` make.
+"""Copies of the node: what `os.fork` makes, and `multiprocessing` if told to.
 
 In a copy there is no Erlang VM, only Python. A loop made there once waited for the VM for ever;
 now it waits by itself.
@@ -15,7 +15,9 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 pytestmark = [
+    # Python's own, from 3.12 on, and ours: both say what this file shows to work.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
 ]
 
 
