@@ -63,7 +63,7 @@
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
 %% To try what values become: docs/values.md.
--export([python_echo/2, python_eval/2, python_eval_error/5]).
+-export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([signal_request/0, os_signal/0]).
@@ -120,7 +120,7 @@
     python_main/4,
     python_running/0,
     python_echo/2,
-    python_eval/2,
+    python_eval/3,
     python_eval_error/5
 ]).
 
@@ -454,12 +454,13 @@ python_running() -> erlang:nif_error(not_loaded).
 python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
 
 %% @private
-%% Evaluates an expression in `__main__'; answers as python_echo/2.
--spec python_eval(Token :: integer(), binary()) -> ok | {error, occupied}.
-python_eval(_Token, _Source) -> erlang:nif_error(not_loaded).
+%% Evaluates an expression in `__main__', with local names; answers as python_echo/2.
+-spec python_eval(Token :: integer(), binary(), Names :: #{binary() | atom() => term()}) ->
+    ok | {error, occupied}.
+python_eval(_Token, _Source, _Names) -> erlang:nif_error(not_loaded).
 
 %% @private
-%% As python_eval/2, with this exception as `error' (an `erlang.Error').
+%% As python_eval/3, with this exception as `error' (an `erlang.Error').
 -spec python_eval_error(
     Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: list()
 ) -> ok | {error, occupied}.

@@ -26,7 +26,8 @@ pub fn to_term<'a>(env: Env<'a>, py: Python<'_>, error: &PyErr) -> Term<'a> {
         above: Vec::new(),
         left: MAX_EXCEPTIONS,
     };
-    walk.describe(error.value(py).as_any())
+    // Before Python 3.12 the traceback is kept beside the exception until this is called.
+    walk.describe(error.clone_ref(py).into_value(py).bind(py).as_any())
 }
 
 struct Walk<'a, 'py> {

@@ -5,7 +5,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList,
     PyMemoryView, PySet, PyString, PyTuple,
 };
-use rustler::{Encoder, Env, Term};
+use rustler::{Encoder, Env, OwnedEnv, Term};
 
 use super::bit_string::BitString;
 use super::error::{key_text, type_name, ConvertError, Step};
@@ -23,20 +23,52 @@ const MAX_VALUES: usize = 100_000_000;
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     match open(env, value, 0).map_err(|error| error.within("result"))? {
         Opened::Leaf(term) => Ok(term),
-        Opened::Inside(frame) => {
-            let mut walk = Walk {
-                env,
-                frames: Vec::with_capacity(8),
-                words: Vec::with_capacity(8),
-                values: Vec::new(),
-                count: 0,
-            };
-            walk.run(frame).map_err(|mut error| {
-                walk.frames.iter().rev().for_each(|frame| error.step(frame.step()));
-                error.within("result")
-            })
-        }
+        Opened::Inside(frame) => match walk(env, frame, Garbage::Refused)? {
+            Some(term) => Ok(term),
+            None => via_scratch(env, value),
+        },
     }
+}
+
+/// In an environment of its own, from which only the result is taken.
+#[cold]
+fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+    OwnedEnv::new().run(|scratch| {
+        match open(scratch, value, 0).map_err(|error| error.within("result"))? {
+            Opened::Leaf(term) => Ok(term.in_env(env)),
+            Opened::Inside(frame) => {
+                let term = walk(scratch, frame, Garbage::Accepted)?;
+                Ok(term.expect("garbage is accepted").in_env(env))
+            }
+        }
+    })
+}
+
+/// `None`: there would be garbage.
+fn walk<'a>(
+    env: Env<'a>,
+    frame: Frame<'_>,
+    garbage: Garbage,
+) -> Result<Option<Term<'a>>, ConvertError> {
+    let mut walk = Walk {
+        env,
+        frames: Vec::with_capacity(8),
+        words: Vec::with_capacity(8),
+        values: Vec::new(),
+        count: 0,
+        garbage,
+    };
+    walk.run(frame).map_err(|mut error| {
+        walk.frames.iter().rev().for_each(|frame| error.step(frame.step()));
+        error.within("result")
+    })
+}
+
+/// What making a large map leaves behind: [`terms::map_leaves_garbage`].
+#[derive(Clone, Copy, PartialEq)]
+enum Garbage {
+    Refused,
+    Accepted,
 }
 
 enum Opened<'a, 'py> {
@@ -246,10 +278,14 @@ struct Walk<'a, 'py> {
     /// For the values of a map, while it is made.
     values: Vec<Word<'a>>,
     count: usize,
+    garbage: Garbage,
 }
 
 impl<'a, 'py> Walk<'a, 'py> {
-    fn run(&mut self, outermost: Frame<'py>) -> Result<Term<'a>, ConvertError> {
+    fn run(&mut self, outermost: Frame<'py>) -> Result<Option<Term<'a>>, ConvertError> {
+        if self.garbage == Garbage::Refused && outermost.leaves_garbage() {
+            return Ok(None);
+        }
         self.frames.push(outermost);
         loop {
             let frame = self.frames.last_mut().expect("pushed above, popped with a return");
@@ -257,6 +293,9 @@ impl<'a, 'py> Walk<'a, 'py> {
                 Some(value) => match open(self.env, &value, 0)? {
                     Opened::Leaf(term) => term,
                     Opened::Inside(inner) => {
+                        if self.garbage == Garbage::Refused && inner.leaves_garbage() {
+                            return Ok(None);
+                        }
                         self.push(inner)?;
                         continue;
                     }
@@ -264,7 +303,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 None => {
                     let term = self.close()?;
                     if self.frames.is_empty() {
-                        return Ok(term);
+                        return Ok(Some(term));
                     }
                     term
                 }
@@ -360,6 +399,15 @@ impl<'py> Frame<'py> {
             Children::Tuple(tuple) if index < tuple.len() => tuple.get_item(index).ok(),
             Children::Tuple(_) => None,
             Children::Taken(items) => items.get(index).cloned(),
+        }
+    }
+
+    fn leaves_garbage(&self) -> bool {
+        match (&self.children, self.shape) {
+            (Children::Taken(items), Shape::Map | Shape::Fields) => {
+                terms::map_leaves_garbage(items.len() / 2)
+            }
+            _ => false,
         }
     }
 

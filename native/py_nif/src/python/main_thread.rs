@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use super::command;
 use super::interpreter::{self, Settings};
@@ -144,18 +144,14 @@ pub fn call(
     answer().map_err(|error| printed(py, &error))
 }
 
-/// The value of an expression in `__main__`, with these names added to it.
+/// The value of an expression in `__main__`, with the entries of a dict as its local names.
 pub fn eval<'py>(
     py: Python<'py>,
     source: &CStr,
-    names: &[(&str, Py<PyAny>)],
+    names: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let globals = py.import("__main__")?.dict();
-    let locals = match names {
-        [] => globals.clone(),
-        _ => names.into_py_dict(py)?,
-    };
-    py.eval(source, Some(&globals), Some(&locals))
+    py.eval(source, Some(&globals), Some(names.cast::<PyDict>()?))
 }
 
 /// As Python prints it: `traceback.format_exception`, or the bare error if even that fails.
