@@ -383,10 +383,7 @@ exceptions_are_data(_Config) ->
         ?assertMatch({error, #{type := <<"builtins.SyntaxError">>}}, python_values:eval("1 +")),
         %% Lines of files are found.
         {error, #{traceback := InFile}} = python_values:eval("__import__('json').loads('{')"),
-        ?assertMatch(
-            #{function := <<"JSONDecoder.raw_decode">>, source := <<"obj, end = self.scan_once(s, idx)">>},
-            lists:last(InFile)
-        )
+        ?assertMatch(#{source := <<"obj, end = self.scan_once(s, idx)">>}, lists:last(InFile))
     end).
 
 endless_exceptions_are_cut(_Config) ->

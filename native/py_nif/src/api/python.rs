@@ -111,7 +111,10 @@ fn python_eval<'a>(
     let names = terms.save(names);
     Ok(on_main_thread(env, token, move |py, env| {
         let names = terms.run(|env| convert::to_python(py, names.load(env)))?;
-        Ok(convert::to_term(env, &main_thread::eval(py, &source, &names)?)?)
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
     }))
 }
 
@@ -133,8 +136,13 @@ fn python_eval_error<'a>(
         let error = terms.run(|env| {
             convert::exception::from_erlang(py, &class, reason.load(env), stacktrace.load(env))
         });
-        let names = [("error", error.into_value(py))].into_py_dict(py)?.into_any();
-        Ok(convert::to_term(env, &main_thread::eval(py, &source, &names)?)?)
+        let names = [("error", error.into_value(py))]
+            .into_py_dict(py)?
+            .into_any();
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
     }))
 }
 

@@ -73,7 +73,9 @@ impl<'a> Elements<'a> {
     #[inline]
     pub fn get(&self, index: usize) -> Option<Term<'a>> {
         // SAFETY: an element belongs to the environment of its tuple.
-        self.words.get(index).map(|&word| unsafe { Term::new(self.env, word) })
+        self.words
+            .get(index)
+            .map(|&word| unsafe { Term::new(self.env, word) })
     }
 }
 
@@ -135,7 +137,9 @@ pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<T
     }
     // The VM refuses equal keys only in small maps; larger ones lose some and may be broken
     // (erlang/otp#10975).
-    map.map_size().is_ok_and(|size| size == keys.len()).then_some(map)
+    map.map_size()
+        .is_ok_and(|size| size == keys.len())
+        .then_some(map)
 }
 
 /// From OTP 27.3 on (ERTS 15.2.3). Older releases have had the correction in some patches, which

@@ -78,7 +78,11 @@ fn named<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertE
 /// Of the atoms that are something else than an `erlang.Atom` in Python.
 fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
     if atom == atoms::true_() || atom == atoms::false_() {
-        return Some(PyBool::new(py, atom == atoms::true_()).to_owned().into_any());
+        return Some(
+            PyBool::new(py, atom == atoms::true_())
+                .to_owned()
+                .into_any(),
+        );
     }
     let nothing = [atoms::none(), atoms::nil(), atoms::undefined()];
     nothing.contains(&atom).then(|| py.None().into_bound(py))
@@ -86,7 +90,8 @@ fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
 
 fn object(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
     let name = OwnedEnv::new().run(|env| name(atom.to_term(env)));
-    py.get_type::<PyString>().call_method1("__new__", (class(py)?, name))
+    py.get_type::<PyString>()
+        .call_method1("__new__", (class(py)?, name))
 }
 
 /// The atom of an `erlang.Atom`.
@@ -106,10 +111,7 @@ pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
 /// For the constructors of `erlang.Atom`: the atom of this name, made if need be.
 #[pyfunction]
 #[pyo3(signature = (name, existing_only, /))]
-pub fn _atom<'py>(
-    name: &Bound<'py, PyString>,
-    existing_only: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = name.py();
     let text = name.to_str()?;
     if text.chars().count() > MAX_NAME {
@@ -158,7 +160,8 @@ fn existing(env: Env<'_>, name: &str) -> Option<Atom> {
         return Some(atom);
     }
     // Safe mode: an atom that does not exist is refused.
-    env.binary_to_term(&external(name)).and_then(|(term, _)| Atom::from_term(term).ok())
+    env.binary_to_term(&external(name))
+        .and_then(|(term, _)| Atom::from_term(term).ok())
 }
 
 fn new(env: Env<'_>, name: &str) -> Option<Atom> {

@@ -30,7 +30,9 @@ static STATE: Mutex<State> = Mutex::new(State::Down);
 
 fn state() -> std::sync::MutexGuard<'static, State> {
     // Only ever replaced whole.
-    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    STATE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
