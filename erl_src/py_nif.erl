@@ -447,21 +447,23 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
 
+%%% To try what values become (docs/values.md): answers come as
+%%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+
+%% The term as Python has it, converted back.
 %% @private
-%% Answers with `{py_main, Token, {ok, Term} | {error, Exception}}': the term as Python has it,
-%% converted back.
 -spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
 python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
 
+%% The value of an expression in `__main__', with local names.
 %% @private
-%% Evaluates an expression in `__main__', with local names; answers as python_echo/2.
 -spec python_eval(Token :: integer(), binary(), Names :: #{binary() | atom() => term()}) ->
     ok | {error, occupied}.
 python_eval(_Token, _Source, _Names) -> erlang:nif_error(not_loaded).
 
-%% @private
 %% As python_eval/3, with this exception as `error' (an `erlang.Error').
+%% @private
 -spec python_eval_error(
-    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: list()
+    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: term()
 ) -> ok | {error, occupied}.
 python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).

@@ -107,6 +107,9 @@ fn python_eval<'a>(
     names: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let source = CString::new(source.as_slice()).map_err(|_| rustler::Error::BadArg)?;
+    if !names.is_map() {
+        return Err(rustler::Error::BadArg);
+    }
     let terms = OwnedEnv::new();
     let names = terms.save(names);
     Ok(on_main_thread(env, token, move |py, env| {
