@@ -95,7 +95,7 @@ refused_values_as_documented(_Config) ->
     end).
 
 refused(What, Why, Answer) ->
-    ?assertMatch({_, {error, #{type := <<"erlang.errors.ConversionError">>}}}, {What, Answer}),
+    ?assertMatch({_, {error, #{type := <<"erlang.ConversionError">>}}}, {What, Answer}),
     {error, #{message := Message}} = Answer,
     Begin = unicode:characters_to_binary(code(Why)),
     ?assertEqual({What, Begin}, {What, binary:part(Message, 0, min(byte_size(Message), byte_size(Begin)))}).

@@ -200,6 +200,15 @@ def test_a_list_that_changes_meanwhile_is_taken_as_it_is_then() -> None:
     assert set(_echo(table)) == {"a", "b"}
 
 
+def test_a_set_that_cannot_be_iterated_is_that_exception() -> None:
+    class Odd(set):  # type: ignore[type-arg]
+        def __iter__(self) -> Any:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        _echo([Odd()])
+
+
 def test_shared_parts_are_limited() -> None:
     value: list[Any] = [0]
     for _ in range(40):

@@ -198,18 +198,10 @@ fn open_subclass<'a, 'py>(
         return Ok(inside(value, Shape::Map, items(dict)));
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         shared_bytes::of_bytes(env, bytes)
-    } else if let Ok(set) = value.cast::<PySet>() {
-        return Ok(inside(
-            value,
-            Shape::Set,
-            Children::Taken(set.iter().collect()),
-        ));
-    } else if let Ok(set) = value.cast::<PyFrozenSet>() {
-        return Ok(inside(
-            value,
-            Shape::Set,
-            Children::Taken(set.iter().collect()),
-        ));
+    } else if value.cast::<PySet>().is_ok() || value.cast::<PyFrozenSet>().is_ok() {
+        // By Python's own iterator, which raises where a subclass does, or if the set changes.
+        let members = value.try_iter()?.collect::<PyResult<_>>()?;
+        return Ok(inside(value, Shape::Set, Children::Taken(members)));
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
         shared_bytes::of_bytearray(env, bytes)
     } else if value.cast::<PyMemoryView>().is_ok() {
