@@ -54,6 +54,7 @@
 %% For py_signals and py_signal_handler.
 -export([
     signals_started/0,
+    signals_stopped/0,
     signals_wanted/0,
     signals_settled/2,
     signal_take/1,
@@ -110,6 +111,7 @@
     timer_fired/1,
     loop_release/1,
     signals_started/0,
+    signals_stopped/0,
     signals_wanted/0,
     signals_settled/2,
     signal_take/1,
@@ -405,6 +407,10 @@ loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 %% @private
 -spec signals_started() -> ok.
 signals_started() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec signals_stopped() -> ok.
+signals_stopped() -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec signals_wanted() -> {Wanted :: [os_signal()], Taken :: [os_signal()]}.

@@ -26,6 +26,9 @@ init([]) ->
     %% So that terminate/2 runs when the application stops.
     _ = process_flag(trap_exit, true),
     ok = py_nif:signals_started(),
+    %% A predecessor may have died between noting a signal and having it handled.
+    {_, Taken} = py_nif:signals_wanted(),
+    lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, handle) end, Taken),
     _ = settle(),
     {ok, stateless}.
 
@@ -54,6 +57,7 @@ handle_info(Message, State) ->
 %% Loops outlive the application; their signals do not.
 -spec terminate(term(), stateless) -> ok.
 terminate(_Reason, _State) ->
+    ok = py_nif:signals_stopped(),
     {_, Taken} = py_nif:signals_wanted(),
     give_back(Taken),
     py_signal_handler:leave().

@@ -4,6 +4,9 @@
 -mode(compile).
 
 main([]) ->
+    ok = application:load(erlang_loop),
+    Here = filename:dirname(filename:absname(escript:script_name())),
+    ok = application:set_env(erlang_loop, python_path, [Here]),
     {ok, _} = application:ensure_all_started(erlang_loop),
     say("A node with OTP ~s, built for Python ~s", [otp(), built_for()]),
     {ok, Loop} = py_nif:event_loop_new(),
@@ -13,6 +16,9 @@ main([]) ->
     dead_router(Loop),
     closed(Loop),
     python(),
+    on_the_loop("7", <<"coroutines">>),
+    on_the_loop("8", <<"echo">>),
+    ok = logger:set_primary_config(level, none),
     ok = application:stop(erlang_loop).
 
 fd_event(Loop) ->
@@ -78,6 +84,11 @@ python() ->
     {ok, Version} = py_interpreter:run(<<"platform">>, <<"python_version">>, []),
     Version =:= list_to_binary(built_for()) orelse error({other_python, Version}),
     say("6. Python runs in the same process: version ~s", [Version]).
+
+%% tour_echo.py runs this on an ErlangEventLoop and answers what to say.
+on_the_loop(Number, Function) ->
+    {ok, Text} = py_interpreter:run(<<"tour_echo">>, Function, []),
+    say("~s. ~ts", [Number, Text]).
 
 %% Waits for this event. Others that come along stay in the mailbox until they are asked for.
 await(Loop, Event) ->

@@ -8,6 +8,7 @@ from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .datagram_endpoints import DatagramEndpoints
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
@@ -16,7 +17,9 @@ from .subprocesses import Children
 from .transports import TransportMethods
 
 
-class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMethods):
+class ErlangEventLoop(
+    _native.Loop, SignalHandlers, SocketMethods, TransportMethods, DatagramEndpoints
+):
     """An asyncio event loop that lives in the Erlang VM.
 
     The native base comes first and has what runs on every callback; the selector loop of the
@@ -63,6 +66,8 @@ class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMeth
         pass  # As `_ready`.
 
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
+        if compat.has_chosen_child_watcher():
+            return await super()._make_subprocess_transport(*args, **kwargs)
         return await self._children.start(self, *args, **kwargs)
 
     def run_forever(self) -> None:
@@ -130,9 +135,12 @@ class ErlangEventLoop(_native.Loop, SignalHandlers, SocketMethods, TransportMeth
             took = self.time() - started
             if took >= self.slow_callback_duration:
                 name = base_events._format_handle(handle)  # type: ignore[attr-defined]
-                base_events.logger.warning("Executing %s took %.3f seconds", name, took)
+                logger = base_events.logger  # type: ignore[attr-defined]
+                logger.warning("Executing %s took %.3f seconds", name, took)
         finally:
             self._current_handle = None
+            # An exception that the callback kept has this frame: break the cycle.
+            del handle
 
     def _creation_traceback(self) -> list[Any]:
         """Debug mode: where a handle is made, without our own frame."""

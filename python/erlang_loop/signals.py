@@ -14,15 +14,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from .asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVarTuple, Unpack
-
-    from .loop import ErlangEventLoop
 
     _Ts = TypeVarTuple("_Ts")
 
@@ -75,7 +73,7 @@ class SignalHandlers(AsyncioLoop):
         if handler is None:
             return False
         if handler.by_erlang:
-            _native.signal_watch(self._native_loop(), sig, False)
+            _native.signal_watch(self, sig, False)
         else:
             default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
             signal.signal(sig, default)
@@ -91,7 +89,7 @@ class SignalHandlers(AsyncioLoop):
 
     def _take_signal(self, sig: int) -> bool:
         """Has the signal come here; True if Erlang brings it."""
-        if _native.signal_watch(self._native_loop(), sig, True):
+        if _native.signal_watch(self, sig, True):
             return True
         name = signal.Signals(sig).name if sig in set(signal.Signals) else f"signal {sig}"
         if not RUNS_COMMAND:
@@ -114,10 +112,6 @@ class SignalHandlers(AsyncioLoop):
     def _has_python_signals(self) -> bool:
         return any(not handler.by_erlang for handler in self._signal_handlers.values())
 
-    def _native_loop(self) -> ErlangEventLoop:
-        """This loop, whose other base is the native one."""
-        return cast("ErlangEventLoop", self)
-
     # Python's C handler
 
     def _listen_to_python(self) -> int | None:
@@ -136,7 +130,7 @@ class SignalHandlers(AsyncioLoop):
     def _open_signal_pipe(self) -> int:
         if self._signal_pipe is None:
             self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            self._native_loop()._add_reader(self._signal_pipe[0], self._read_signals)
+            self._add_reader(self._signal_pipe[0], self._read_signals)
         return self._signal_pipe[1]
 
     def _read_signals(self) -> None:
@@ -160,7 +154,7 @@ class SignalHandlers(AsyncioLoop):
         if self._signal_pipe is not None:
             read_end, write_end = self._signal_pipe
             self._signal_pipe = None
-            self._native_loop()._remove_reader(read_end)
+            self._remove_reader(read_end)
             os.close(read_end)
             os.close(write_end)
 

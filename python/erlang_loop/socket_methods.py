@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from .asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NOT_NOW = (BlockingIOError, InterruptedError)
 
 
-class SocketMethods(asyncio.SelectorEventLoop):
+class SocketMethods(AsyncioLoop):
     """The part of ErlangEventLoop that works on the caller's own sockets."""
 
     def _check_socket(self, sock: socket.socket) -> int:

@@ -1,12 +1,13 @@
 """Child processes of a loop: each is watched by a pidfd among the loop's other fds.
 
-So no child watcher is asked for (asyncio drops them in Python 3.14), no signal and no thread is
-needed, and a loop in any thread can start children. Where the system has no pidfds, a thread
-waits for each child.
+So no signal and no thread is needed, and a loop in any thread can start children. Where the
+system has no pidfds, a thread waits for each child. A child watcher of asyncio (gone in Python
+3.14) is asked only if the program has set one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -28,7 +29,8 @@ class Children:
     async def start(self, loop: ErlangEventLoop, *args: Any, **kwargs: Any) -> Any:
         """What `_make_subprocess_transport` of asyncio's loop does, without its child watcher."""
         waiter = loop.create_future()
-        transport = unix_events._UnixSubprocessTransport(loop, *args, waiter=waiter, **kwargs)
+        make = unix_events._UnixSubprocessTransport  # type: ignore[attr-defined]
+        transport = make(loop, *args, waiter=waiter, **kwargs)
         self._watch(loop, transport)
         try:
             await waiter
@@ -69,10 +71,9 @@ class Children:
 def _wait(loop: ErlangEventLoop, transport: Any) -> None:
     """The thread of a child. It leaves the exit code to the loop's thread if there is one."""
     pid = transport.get_pid()
-    try:
+    # Somebody else may have waited for it: `_exit_code` looks what is known then.
+    with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    except ChildProcessError:
-        pass  # Somebody else has waited for it: `_exit_code` looks what is known.
     try:
         loop.call_soon_threadsafe(_report, loop, transport)
     except RuntimeError:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _native
+from .asyncio_private import AsyncioLoop
 
 
-class TransportMethods(asyncio.SelectorEventLoop):
-    """The part of ErlangEventLoop that connects protocols with sockets."""
+class TransportMethods(AsyncioLoop):
+    """The part of ErlangEventLoop that connects protocols with sockets and pipes."""
 
     def _make_socket_transport(
         self,
@@ -39,11 +40,17 @@ class TransportMethods(asyncio.SelectorEventLoop):
         server_hostname: str | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
-        **timeouts: float | None,
+        **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
         tls = sslproto.SSLProtocol(
-            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+            self,
+            protocol,
+            sslcontext,
+            waiter,  # type: ignore[arg-type]
+            server_side,
+            server_hostname,
+            **timeouts,
         )
         _native.StreamTransport(self, rawsock, tls, None, extra, server)
         return tls._app_transport
@@ -58,6 +65,24 @@ class TransportMethods(asyncio.SelectorEventLoop):
     ) -> _native.DatagramTransport:
         self._ensure_fd_no_transport(sock)
         return _native.DatagramTransport(self, sock, protocol, address, waiter, extra)
+
+    def _make_read_pipe_transport(
+        self,
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.ReadPipeTransport:
+        return _native.ReadPipeTransport(self, pipe, protocol, waiter, extra)
+
+    def _make_write_pipe_transport(
+        self,
+        pipe: Any,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> _native.WritePipeTransport:
+        return _native.WritePipeTransport(self, pipe, protocol, waiter, extra)
 
     def _start_serving(
         self,
@@ -97,10 +122,10 @@ class TransportMethods(asyncio.SelectorEventLoop):
             self._add_reader(acceptor.sock.fileno(), acceptor)
 
     def _transport_failed(
-        self, transport: _native.StreamTransport, error: BaseException, message: str
+        self, transport: _native.Transport, error: BaseException, message: str, expected: bool
     ) -> None:
-        """A transport is about to be closed by an error. The network's are expected."""
-        if isinstance(error, OSError):
+        """A transport is about to be closed by an error. Those of the network are expected."""
+        if expected:
             if self._debug:
                 logger.debug("%r: %s", transport, message, exc_info=error)
             return
@@ -124,3 +149,11 @@ class _ErlangSocketTransport(transports._FlowControlMixin, transports.Transport)
 
 class _ErlangDatagramTransport(transports._FlowControlMixin, transports.DatagramTransport):
     """Datagrams over a socket (`_native.DatagramTransport`)."""
+
+
+class _ErlangReadPipeTransport(transports.ReadTransport):
+    """The read end of a pipe (`_native.ReadPipeTransport`)."""
+
+
+class _ErlangWritePipeTransport(transports._FlowControlMixin, transports.WriteTransport):
+    """The write end of a pipe (`_native.WritePipeTransport`)."""

@@ -8,11 +8,11 @@ import time
 import unittest
 from typing import Any
 
-from test import support
-
 import selection
 import substitution
 from time_limit import TimeLimit
+
+from test import support
 
 
 class ModuleResult(unittest.TestResult):
@@ -82,7 +82,8 @@ class ModuleResult(unittest.TestResult):
 
     def _failed(self, test: Any, text: str) -> None:
         name = selection.short_name(test)
-        self.bad.append(name)
+        if name not in self.bad:
+            self.bad.append(name)
         out = sys.__stdout__
         print(f"--- {name}\n{text.rstrip()}", file=out, flush=True)
 

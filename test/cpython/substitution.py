@@ -53,7 +53,7 @@ class _BaseEvents(types.ModuleType):
 
 
 def _tested_loop() -> type[asyncio.AbstractEventLoop]:
-    from erlang_loop import ErlangEventLoop  # noqa: PLC0415  only there inside a node
+    from erlang_loop import ErlangEventLoop
 
     class TestedLoop(ErlangEventLoop):
         """Tests that run once for each kind of selector run once for each kind of our loop."""

@@ -35,6 +35,8 @@ class TimeLimit:
         self._deadline = 0.0
         self._warned = 0
         self._stopped = False
+        #: Whether a test was interrupted: it may have left threads and children that never end.
+        self.was_needed = False
         threading.Thread(target=self._watch, name="time-limit", daemon=True).start()
 
     def begin(self, test: unittest.TestCase) -> None:
@@ -64,6 +66,7 @@ class TimeLimit:
         print(f"--- {test.id()} hangs", file=sys.__stdout__, flush=True)
         faulthandler.dump_traceback(file=sys.__stdout__)
         self._warned += 1
+        self.was_needed = True
         if self._warned > 3:
             print("it cannot be interrupted: ending here", file=sys.__stdout__)
             print(self._totals.text(), file=sys.__stdout__, flush=True)

@@ -7,6 +7,8 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import gc
+import os
 import threading
 import uuid
 from collections.abc import Callable
@@ -275,6 +277,25 @@ def test_many_threads_at_once() -> None:
         thread.join()
     assert len(found) == 8
     assert all(ids == found[0] for ids in found)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork.. copies:RuntimeWarning")
+def test_a_forked_copy_has_no_erlang() -> None:
+    values = [Atom("ok"), Handle(1)]
+    child = os.fork()
+    if child == 0:
+        try:
+            for call in (lambda: _echo(1), lambda: Atom("ok"), lambda: Handle(1)):
+                with pytest.raises(RuntimeError, match="forked"):
+                    call()
+            # Let go of there, and untouched here.
+            values.clear()
+            gc.collect()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert _echo(values) == ["ok", 1]
 
 
 def test_the_package_is_complete() -> None:

@@ -9,7 +9,14 @@ use crate::loops::signals::{self, Request};
 /// The caller settles from now on.
 #[rustler::nif]
 fn signals_started(env: Env<'_>) -> Atom {
-    signals::set_settler(env.pid());
+    signals::set_settler(Some(env.pid()));
+    atoms::ok()
+}
+
+/// Nobody settles any more: the application stops.
+#[rustler::nif]
+fn signals_stopped() -> Atom {
+    signals::set_settler(None);
     atoms::ok()
 }
 

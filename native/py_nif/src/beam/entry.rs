@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustler::codegen_runtime::{inventory, ErlNifEntry};
 use rustler::sys::{ErlNifEnv, ErlNifTerm};
 
-use super::resource;
+use super::{forked, resource};
 use crate::{convert, loops};
 
 struct Entry(ErlNifEntry);
@@ -46,6 +46,7 @@ unsafe extern "C" fn load(
     _info: ErlNifTerm,
 ) -> c_int {
     pin_library();
+    forked::notice();
     open_types(env)
 }
 

@@ -2,6 +2,8 @@
 
 use rustler::{Encoder, Env, LocalPid, OwnedEnv};
 
+use super::forked;
+
 /// Where a message is sent from. The VM wants to know: on a scheduler thread the sender is named
 /// by its environment, on any other thread there is none.
 #[derive(Clone, Copy)]
@@ -14,6 +16,9 @@ pub enum Sender<'a> {
 
 /// Sends `message`; `false` if nobody is there to receive it.
 pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
+    if forked::is_copy() {
+        return false;
+    }
     match sender {
         Sender::Scheduler(env) => env.send(to, message).is_ok(),
         Sender::Thread => OwnedEnv::new()

@@ -2,12 +2,13 @@
 //!
 //! `entry` is how the VM loads us, `resource` are Rust values it counts references of, `select`
 //! asks its poller, `message` talks to its processes, `terms` takes terms apart, `errno` names
-//! errors as Erlang does.
+//! errors as Erlang does, `forked` tells when there is no VM.
 //! Together with `python/` this is where unsafe code lives.
 
 mod entry;
 pub mod errno;
 pub mod fd;
+pub mod forked;
 pub mod message;
 pub mod resource;
 pub mod select;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use rustler::sys::{self, ErlNifEnv, ErlNifEvent, ErlNifMonitor, ErlNifPid, ErlNifResourceType};
 use rustler::{Decoder, Encoder, Env, LocalPid, NifResult, Term};
 
+use super::forked;
 use super::message::Sender;
 
 /// The VM's descriptor of one resource type; filled when the library is loaded.
@@ -79,6 +80,9 @@ impl<T: Resource> Ref<T> {
             Sender::Scheduler(env) => env.as_c_arg(),
             Sender::Thread => ptr::null_mut(),
         };
+        if forked::is_copy() {
+            return None;
+        }
         let mut monitor = MaybeUninit::<ErlNifMonitor>::uninit();
         // SAFETY: `object` is a live resource whose type has a `down` callback (all of ours do);
         // the monitor is initialised when 0 is answered.
@@ -95,6 +99,9 @@ impl<T: Resource> Ref<T> {
             Sender::Scheduler(env) => env.as_c_arg(),
             Sender::Thread => ptr::null_mut(),
         };
+        if forked::is_copy() {
+            return;
+        }
         // SAFETY: the monitor was made on this object.
         unsafe { sys::enif_demonitor_process(env, self.object, &monitor.0) };
     }
@@ -127,6 +134,9 @@ impl<T: Resource> Clone for Ref<T> {
 
 impl<T: Resource> Drop for Ref<T> {
     fn drop(&mut self) {
+        if forked::is_copy() {
+            return;
+        }
         // SAFETY: this reference was counted by `new`, `clone` or `decode`.
         unsafe { sys::enif_release_resource(self.object) };
     }

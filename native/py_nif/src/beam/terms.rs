@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_uint, CStr};
 use std::marker::PhantomData;
-use std::mem::{size_of, MaybeUninit};
+use std::mem::{size_of, ManuallyDrop, MaybeUninit};
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use rustler::sys::{self, ErlNifTerm};
 use rustler::{Env, LocalPid, OwnedEnv, Term};
 
+use super::forked;
 use super::resource::{Ref, Resource};
 
 /// A term of the environment `'a`.
@@ -200,7 +201,7 @@ enum Kept {
     /// By far the most frequent ones, and they need no environment.
     Local(ErlNifTerm),
     /// The copy is the only term of its environment, and none is added.
-    Copied(OwnedEnv, ErlNifTerm),
+    Copied(ManuallyDrop<OwnedEnv>, ErlNifTerm),
 }
 
 // SAFETY: the environment is only read (compared, hashed, copied from, printed), which the VM
@@ -214,7 +215,7 @@ impl KeptTerm {
         }
         let env = OwnedEnv::new();
         let copied = env.run(|env| term.in_env(env).as_c_arg());
-        KeptTerm(Kept::Copied(env, copied))
+        KeptTerm(Kept::Copied(ManuallyDrop::new(env), copied))
     }
 
     /// Shows the term to `look`.
@@ -242,6 +243,18 @@ impl KeptTerm {
             // SAFETY: as in `with`.
             Kept::Local(pid) => unsafe { Term::new(env, *pid) },
             Kept::Copied(..) => self.with(|term| term.in_env(env)),
+        }
+    }
+}
+
+impl Drop for KeptTerm {
+    fn drop(&mut self) {
+        if let Kept::Copied(env, _) = &mut self.0 {
+            // There is no VM in a forked copy to give it back to.
+            if !forked::is_copy() {
+                // SAFETY: dropped once, here.
+                unsafe { ManuallyDrop::drop(env) };
+            }
         }
     }
 }

@@ -112,6 +112,7 @@ pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
 #[pyfunction]
 #[pyo3(signature = (name, existing_only, /))]
 pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<Bound<'py, PyAny>> {
+    super::in_node()?;
     let py = name.py();
     let text = name.to_str()?;
     if text.chars().count() > MAX_NAME {

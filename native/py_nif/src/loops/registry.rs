@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use rustler::{Env, LocalPid};
 
 use super::{NativeLoop, PollSet, Role};
+use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 
@@ -34,11 +35,20 @@ pub fn new_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+// In a forked copy of the node nobody else asks, and the lock may be held by a thread that is not
+// there.
+
 pub fn insert(native: &Arc<NativeLoop>) {
+    if forked::is_copy() {
+        return;
+    }
     lock().loops.insert(native.id, Arc::downgrade(native));
 }
 
 pub fn remove(id: u64) {
+    if forked::is_copy() {
+        return;
+    }
     lock().loops.remove(&id);
 }
 
@@ -54,6 +64,9 @@ pub fn all() -> Vec<Arc<NativeLoop>> {
 }
 
 pub fn default_router() -> Option<LocalPid> {
+    if forked::is_copy() {
+        return None;
+    }
     lock().default_router
 }
 
@@ -83,5 +96,8 @@ pub fn forget_default_router(pid: &LocalPid) {
 }
 
 pub fn release_later(poll_set: Ref<PollSet>) {
+    if forked::is_copy() {
+        return;
+    }
     lock().unreleased.push(poll_set);
 }

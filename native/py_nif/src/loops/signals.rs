@@ -7,11 +7,14 @@
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::mpsc::{channel, Sender as Channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustler::{Atom, LocalPid};
 
 use super::registry;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::signal::{self, Disposition};
@@ -81,6 +84,9 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     let Some(name) = name(number) else {
         return Settled::Refused;
     };
+    if forked::is_copy() {
+        return Settled::Refused;
+    }
     signals.want(number, on);
     let settled = settle(name);
     if on && !matches!(settled, Settled::Done) {
@@ -89,23 +95,32 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     settled
 }
 
-/// Asks `py_signals` to look at what is wanted, and waits.
+/// Asks `py_signals` to look at what is wanted, and waits. One that died is restarted within
+/// moments; one that was stopped is not.
 fn settle(name: Atom) -> Settled {
-    let Some(settler) = settler() else {
-        return Settled::NotRunning;
-    };
+    for _ in 0..1000 {
+        let Some(settler) = settler() else {
+            break;
+        };
+        match ask(&settler) {
+            Some(refused) if refused.contains(&name) => return Settled::Refused,
+            Some(_) => return Settled::Done,
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    Settled::NotRunning
+}
+
+/// The signals that are refused; `None` if nobody answers.
+fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
     let (answer, answers) = channel();
     let request = Ref::new(Request(Mutex::new(answer)));
-    if !message::send(Sender::Thread, &settler, (atoms::signals_changed(), request)) {
-        return Settled::NotRunning;
+    if !message::send(Sender::Thread, settler, (atoms::signals_changed(), request)) {
+        return None;
     }
     // Our own reference went with `request`: if the process dies before it answers, the last one
     // is gone, the channel closes, and this returns all the same.
-    match answers.recv() {
-        Ok(refused) if refused.contains(&name) => Settled::Refused,
-        Ok(_) => Settled::Done,
-        Err(_) => Settled::NotRunning,
-    }
+    answers.recv().ok()
 }
 
 /// A thread that waits in [`settle`]; the term in its message.
@@ -114,7 +129,11 @@ pub struct Request(Mutex<Channel<Vec<Atom>>>);
 impl Request {
     pub fn answer(&self, refused: Vec<Atom>) {
         // The lock is for `Sync` only; there is one answer. The thread waits until it comes.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(refused);
+        let _ = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(refused);
     }
 }
 
@@ -126,11 +145,11 @@ impl Resource for Request {
     }
 }
 
-/// The process that settles: `py_signals`, as long as it lives.
+/// The process that settles: `py_signals`, or the one that was, until the next is there.
 static SETTLER: Mutex<Option<LocalPid>> = Mutex::new(None);
 
-pub fn set_settler(pid: LocalPid) {
-    *SETTLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(pid);
+pub fn set_settler(pid: Option<LocalPid>) {
+    *SETTLER.lock().unwrap_or_else(PoisonError::into_inner) = pid;
 }
 
 fn settler() -> Option<LocalPid> {
@@ -145,7 +164,10 @@ pub fn arrived(name: Atom) -> bool {
     let mut taken = false;
     for native in registry::all() {
         if native.signals.wanted.load(Ordering::Acquire) & bit(number) != 0 {
-            native.signals.arrived.fetch_or(bit(number), Ordering::AcqRel);
+            native
+                .signals
+                .arrived
+                .fetch_or(bit(number), Ordering::AcqRel);
             native.core.wake();
             taken = true;
         }
@@ -155,9 +177,9 @@ pub fn arrived(name: Atom) -> bool {
 
 /// What the loops want, all together.
 pub fn wanted() -> Vec<Atom> {
-    let wanted = registry::all()
-        .iter()
-        .fold(0, |bits, native| bits | native.signals.wanted.load(Ordering::Acquire));
+    let wanted = registry::all().iter().fold(0, |bits, native| {
+        bits | native.signals.wanted.load(Ordering::Acquire)
+    });
     named(|number| wanted & bit(number) != 0)
 }
 
@@ -179,9 +201,7 @@ pub fn take(name: Atom) {
 
 /// Forgets that a signal was taken and answers what it did before.
 pub fn give_back(name: Atom) -> Disposition {
-    let before = number(name).map_or(0, |number| {
-        TAKEN[number as usize].swap(0, Ordering::AcqRel)
-    });
+    let before = number(name).map_or(0, |number| TAKEN[number as usize].swap(0, Ordering::AcqRel));
     match before {
         before if before == Disposition::Handle as u8 => Disposition::Handle,
         before if before == Disposition::Ignore as u8 => Disposition::Ignore,
@@ -191,7 +211,10 @@ pub fn give_back(name: Atom) -> Disposition {
 
 fn named(wanted: impl Fn(i32) -> bool) -> Vec<Atom> {
     let names = signal::NAMES.iter();
-    names.filter(|(number, _)| wanted(*number)).map(|(_, name)| name()).collect()
+    names
+        .filter(|(number, _)| wanted(*number))
+        .map(|(_, name)| name())
+        .collect()
 }
 
 fn name(number: i32) -> Option<Atom> {

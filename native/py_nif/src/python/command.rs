@@ -37,7 +37,9 @@ pub fn run(settings: &Settings, arguments: &[CString]) -> ! {
 
 /// What makes it more than python: asyncio's default loop is ours.
 fn prepare(py: Python<'_>) -> PyResult<()> {
-    py.import("erlang_loop_default")?.call_method0("install").map(drop)
+    py.import("erlang_loop_default")?
+        .call_method0("install")
+        .map(drop)
 }
 
 /// `erl` is a script that puts variables of its own into the environment; `bin/erlang-loop` has
@@ -63,10 +65,8 @@ fn end_without_destructors() {
     {
         extern "C" {
             // Not in the libc crate.
-            fn on_exit(
-                function: extern "C" fn(c_int, *mut c_void),
-                argument: *mut c_void,
-            ) -> c_int;
+            fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void)
+                -> c_int;
             static stdout: *mut libc::FILE;
         }
         extern "C" fn end(status: c_int, _argument: *mut c_void) {

@@ -101,7 +101,13 @@ extern "C" fn visit(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c
     unsafe {
         let mask = &mut (*context.cast::<libc::ucontext_t>()).uc_sigmask;
         libc::sigfillset(mask);
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
+        for fault in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+        ] {
             libc::sigdelset(mask, fault);
         }
     }

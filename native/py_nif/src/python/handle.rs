@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
+use super::collector;
 use super::context;
 use super::gil_cell::GilCell;
 use super::loop_class::Loop;
@@ -33,6 +34,8 @@ pub struct Handle {
     cancelled: AtomicBool,
     /// In the loop's timer heap: cancelling it then has to be noted there. As `cancelled`.
     scheduled: AtomicBool,
+    /// A callback of an fd, which runs many times.
+    repeats: bool,
     origin: GilCell<Option<Box<Origin>>>,
 }
 
@@ -63,6 +66,7 @@ impl Handle {
             owner: owner.clone().unbind(),
             cancelled: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
+            repeats: false,
             origin: GilCell::new(origin),
         })
     }
@@ -87,20 +91,45 @@ impl Handle {
         &self.owner
     }
 
+    /// For a callback that runs whenever its fd is ready.
+    pub fn repeating(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    /// A handle in the ready queue. The collector does not look at it: it is gone after the next
+    /// turn, lets go of its callback when that has run, and thousands of them would be visited in
+    /// vain (`bench/`: call_soon burst).
+    pub fn into_short_lived(self, py: Python<'_>) -> PyResult<Py<Handle>> {
+        let handle = Py::new(py, self)?;
+        collector::ignore(&handle);
+        Ok(handle)
+    }
+
     /// Runs the callback. An error of it goes to the loop's exception handler; only what must
     /// end the program (`SystemExit`, `KeyboardInterrupt`) comes back.
     pub fn run(slf: &Bound<'_, Handle>) -> PyResult<()> {
         let py = slf.py();
         let handle = slf.get();
-        let (Some(callback), Some(arguments)) =
-            (handle.callback.cloned(py), handle.arguments.cloned(py))
-        else {
+        // Debug mode wants to name the callback afterwards.
+        let keep = handle.repeats || handle.owner.get().debug.get(py);
+        let (callback, arguments) = match keep {
+            true => (handle.callback.cloned(py), handle.arguments.cloned(py)),
+            false => (handle.callback.take(py), handle.arguments.take(py)),
+        };
+        let (Some(callback), Some(arguments)) = (callback, arguments) else {
             // Cancelled by an earlier callback of the same turn.
             return Ok(());
         };
         match context::run(py, &handle.context, &callback, &arguments) {
             Ok(()) => Ok(()),
-            Err(error) => failed(slf, error),
+            Err(error) => {
+                if !handle.is_cancelled() {
+                    drop(handle.callback.replace(py, Some(callback)));
+                    drop(handle.arguments.replace(py, Some(arguments)));
+                }
+                failed(slf, error)
+            }
         }
     }
 }

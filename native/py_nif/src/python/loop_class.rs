@@ -99,7 +99,7 @@ impl Loop {
         let py = slf.py();
         let this = slf.get();
         this.check_closed(py)?;
-        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.into_short_lived(py)?;
         this.push(py, handle);
         Ok(())
     }
@@ -201,7 +201,8 @@ impl Loop {
         let this = slf.get();
         this.check_closed(py)?;
         let fd = fileno(file)?;
-        let handle = Py::new(py, Handle::build(slf, callback, arguments, None)?)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.repeating();
+        let handle = Py::new(py, handle)?;
         let core = &this.native.core;
         core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
         let watcher = Watcher::Callback(handle.clone_ref(py));
@@ -287,7 +288,7 @@ impl Loop {
         if this.debug.get(py) {
             Self::check_debug(slf, &callback, "call_soon", true)?;
         }
-        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
         Ok(handle)
     }
@@ -306,7 +307,7 @@ impl Loop {
         if this.debug.get(py) {
             Self::check_debug(slf, &callback, "call_soon_threadsafe", false)?;
         }
-        let handle = Py::new(py, Handle::build(slf, callback, args, context)?)?;
+        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
         this.native.core.wake();
         Ok(handle)

@@ -13,10 +13,15 @@ use crate::loops::signals::{self, Settled};
 #[pyo3(signature = (event_loop, number, on, /))]
 pub fn signal_watch(event_loop: &Bound<'_, Loop>, number: i32, on: bool) -> PyResult<bool> {
     if !(1..=64).contains(&number) {
-        return Err(PyValueError::new_err(format!("invalid signal number {number}")));
+        return Err(PyValueError::new_err(format!(
+            "invalid signal number {number}"
+        )));
     }
     let native = event_loop.get().native.clone();
-    match event_loop.py().detach(|| signals::watch(&native.signals, number, on)) {
+    match event_loop
+        .py()
+        .detach(|| signals::watch(&native.signals, number, on))
+    {
         Settled::Done => Ok(true),
         Settled::Refused => Ok(false),
         Settled::NotRunning => Err(PyRuntimeError::new_err(

@@ -8,6 +8,7 @@
 
 mod command;
 mod command_signals;
+mod collector;
 mod context;
 mod errors;
 mod fd_callbacks;

@@ -8,7 +8,7 @@ use super::loop_class::Loop;
 use super::loop_signals;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
-use super::transports::{Acceptor, DatagramTransport, StreamTransport, Transport};
+use super::transports;
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -16,11 +16,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
-    module.add_class::<Acceptor>()?;
-    module.add_class::<Transport>()?;
-    module.add_class::<StreamTransport>()?;
-    module.add_class::<DatagramTransport>()?;
     module.add_class::<Loop>()?;
+    transports::add_classes(module)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     crate::convert::register(module)

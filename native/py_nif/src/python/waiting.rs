@@ -5,6 +5,7 @@
 //! through the VM's poller and the loop's keeper. But the further down, the less the node pays
 //! for waiting: a parked loop costs one entry in the VM's poller.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use event_loop::{now_ns, EventBuffer, Parked, Ready, Spin};
@@ -39,6 +40,7 @@ impl Waiting {
 
     /// Waits until something is ready, somebody wakes the loop, or `deadline` has come.
     pub fn wait(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
+        be_precise();
         let started = now_ns();
         if self.spin(native, started, deadline)? {
             return Ok(());
@@ -120,5 +122,16 @@ impl Waiting {
                 self.poll_for(native, left).map(drop)
             }
         }
+    }
+}
+
+/// The kernel rounds a thread's timeouts up by 50 us unless told otherwise, once for each thread.
+fn be_precise() {
+    thread_local! {
+        static TOLD: Cell<bool> = const { Cell::new(false) };
+    }
+    if !TOLD.replace(true) {
+        // A kernel that refuses leaves sleeps as precise as anybody's.
+        let _ = event_loop::sys::time::set_timer_slack(1);
     }
 }

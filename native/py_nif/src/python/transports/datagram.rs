@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::address::Address;
-use super::base::{Kind, Transport};
+use super::base::Transport;
+use super::kind::Kind;
 use super::protocol::{call1, call2};
 use super::socket_calls::{self, Stop};
 use super::stream_write::{as_bytes, write_after_loss};
@@ -245,6 +246,40 @@ impl DatagramTransport {
 
     fn get_write_buffer_size(&self, py: Python<'_>) -> usize {
         self.size.get(py)
+    }
+
+    fn get_write_buffer_limits(slf: &Bound<'_, Self>) -> (usize, usize) {
+        slf.as_super().get().write_limits(slf.py())
+    }
+
+    #[pyo3(signature = (high=None, low=None))]
+    fn set_write_buffer_limits(
+        slf: &Bound<'_, Self>,
+        high: Option<i64>,
+        low: Option<i64>,
+    ) -> PyResult<()> {
+        let size = slf.get().size.get(slf.py());
+        Transport::set_write_limits(slf.as_super(), high, low, size)
+    }
+
+    fn is_reading(slf: &Bound<'_, Self>) -> bool {
+        slf.as_super().get().reads(slf.py())
+    }
+
+    fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::pause_reading(slf.as_super())
+    }
+
+    fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::resume_reading(slf.as_super())
+    }
+
+    fn abort(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::end_now(slf.as_super(), slf.py().None())
+    }
+
+    fn _force_close(slf: &Bound<'_, Self>, exc: Py<PyAny>) -> PyResult<()> {
+        Transport::end_now(slf.as_super(), exc)
     }
 
     #[getter(_address)]

@@ -2,6 +2,10 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::base::Transport;
+use super::protocol::is_fatal;
 
 #[derive(Clone, Copy)]
 pub struct Limits {
@@ -34,5 +38,66 @@ impl Limits {
                 "high ({high}) must be >= low ({low}) must be >= 0"
             ))),
         }
+    }
+}
+
+impl Transport {
+    /// `size` bytes wait to be sent: too many, and the protocol is asked to pause.
+    pub fn pause_above(slf: &Bound<'_, Self>, size: usize) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if size <= this.limits.get(py).high || this.protocol_paused.replace(py, true) {
+            return Ok(());
+        }
+        Self::tell_protocol(slf, "pause_writing")
+    }
+
+    pub fn resume_below(slf: &Bound<'_, Self>, size: usize) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.protocol_paused.get(py) || size > this.limits.get(py).low {
+            return Ok(());
+        }
+        this.protocol_paused.set(py, false);
+        Self::tell_protocol(slf, "resume_writing")
+    }
+
+    fn tell_protocol(slf: &Bound<'_, Self>, method: &str) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let Some(protocol) = this.protocol.cloned(py) else {
+            return Ok(());
+        };
+        let Err(error) = protocol.bind(py).call_method0(method) else {
+            return Ok(());
+        };
+        if is_fatal(py, &error) {
+            return Err(error);
+        }
+        let context = PyDict::new(py);
+        context.set_item("message", format!("protocol.{method}() failed"))?;
+        context.set_item("exception", error.into_value(py))?;
+        context.set_item("transport", slf)?;
+        context.set_item("protocol", protocol)?;
+        let owner = this.owner(py)?;
+        owner
+            .call_method1("call_exception_handler", (context,))
+            .map(drop)
+    }
+
+    pub fn write_limits(&self, py: Python<'_>) -> (usize, usize) {
+        let limits = self.limits.get(py);
+        (limits.low, limits.high)
+    }
+
+    /// `size`: what waits now.
+    pub fn set_write_limits(
+        slf: &Bound<'_, Self>,
+        high: Option<i64>,
+        low: Option<i64>,
+        size: usize,
+    ) -> PyResult<()> {
+        slf.get().limits.set(slf.py(), Limits::new(high, low)?);
+        Self::pause_above(slf, size)
     }
 }

@@ -1,25 +1,56 @@
 //! Native transports: the path of every byte between a socket and a protocol.
 //!
-//! `base` is what they have in common, `stream` a connected byte stream (reading in `stream_read`,
-//! writing in `stream_write`, what waits to be sent in `write_queue`), `datagram` the other kind,
-//! `accept` where connections come from. `flow` has the limits of what may wait; `open_file`,
-//! `address` and `socket_calls` are the ways to the kernel, `protocol` the way to Python.
+//! `base` is what they have in common, from its `beginning` to its `ending`; `kind` is where they
+//! differ. `stream` is a connected byte stream (reading in `stream_read`, writing in
+//! `stream_write`, what waits to be sent in `write_queue`), `datagram` the other kind of socket,
+//! `read_pipe` and `write_pipe` the ends of pipes; `accept` is where connections come from.
+//! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`
+//! the way to Python; `finalizer` is for what a program forgets to close.
 
 mod accept;
 mod address;
 mod base;
+mod beginning;
 mod datagram;
+mod description;
+mod ending;
+mod finalizer;
 mod flow;
+mod kind;
 mod open_file;
+mod pipe_calls;
 mod protocol;
+mod read_pipe;
 mod socket_calls;
 mod stream;
 mod stream_read;
 mod stream_write;
+mod watching;
+mod write_pipe;
 mod write_queue;
 
 pub use accept::Acceptor;
 pub use base::Transport;
 pub use datagram::DatagramTransport;
 pub use protocol::is_fatal;
+pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
+pub use write_pipe::WritePipeTransport;
+
+use kind::Kind;
+use pyo3::prelude::*;
+
+/// Puts the classes into the native module.
+pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<Acceptor>()?;
+    module.add_class::<Transport>()?;
+    module.add_class::<StreamTransport>()?;
+    module.add_class::<DatagramTransport>()?;
+    module.add_class::<ReadPipeTransport>()?;
+    module.add_class::<WritePipeTransport>()?;
+    finalizer::install::<StreamTransport>(py, Kind::Stream)?;
+    finalizer::install::<DatagramTransport>(py, Kind::Datagram)?;
+    finalizer::install::<ReadPipeTransport>(py, Kind::ReadPipe)?;
+    finalizer::install::<WritePipeTransport>(py, Kind::WritePipe)
+}

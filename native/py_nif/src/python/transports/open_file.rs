@@ -30,7 +30,9 @@ impl OpenFile {
         let class = SOCKET.import(object.py(), "_socket", "socket")?;
         Ok(OpenFile {
             object: object.clone().unbind(),
-            is_socket: object.is_instance(class)?,
+            // By its type, not by `isinstance`: a mock may claim to be a socket, and `known_fd`
+            // would read the memory of something else.
+            is_socket: object.get_type().is_subclass(class)?,
         })
     }
 
@@ -38,13 +40,29 @@ impl OpenFile {
         &self.object
     }
 
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        OpenFile {
+            object: self.object.clone_ref(py),
+            is_socket: self.is_socket,
+        }
+    }
+
     #[inline]
     pub fn fd(&self, py: Python<'_>) -> RawFd {
-        if self.is_socket {
-            // SAFETY: attached, and an instance of `_socket.socket` begins like this.
-            return unsafe { (*self.object.as_ptr().cast::<SocketObject>()).fd };
+        if let Some(fd) = self.known_fd(py) {
+            return fd;
         }
         let asked = self.object.call_method0(py, "fileno");
         asked.and_then(|fd| fd.extract(py)).unwrap_or(-1)
+    }
+
+    /// The fd if no Python code has to be run to know it.
+    #[inline]
+    pub fn known_fd(&self, _py: Python<'_>) -> Option<RawFd> {
+        if !self.is_socket {
+            return None;
+        }
+        // SAFETY: attached, and an instance of `_socket.socket` begins like this.
+        Some(unsafe { (*self.object.as_ptr().cast::<SocketObject>()).fd })
     }
 }

@@ -6,14 +6,14 @@ use std::os::fd::RawFd;
 
 use super::address::Address;
 
-/// What a call on a non-blocking socket can answer besides its result.
+/// What a call on a non-blocking fd can answer besides its result.
 pub enum Stop {
     /// Nothing to be had now.
     WouldBlock,
     Failed(i32),
 }
 
-fn answer(result: isize) -> Result<usize, Stop> {
+pub fn answer(result: isize) -> Result<usize, Stop> {
     match usize::try_from(result) {
         Ok(count) => Ok(count),
         Err(_) => {
@@ -93,7 +93,14 @@ pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
     let flags = libc::MSG_NOSIGNAL;
     // SAFETY: plain memory, and an address with its true length.
     answer(unsafe {
-        libc::sendto(fd, data.as_ptr().cast(), data.len(), flags, to.as_ptr(), to.length())
+        libc::sendto(
+            fd,
+            data.as_ptr().cast(),
+            data.len(),
+            flags,
+            to.as_ptr(),
+            to.length(),
+        )
     })
 }
 

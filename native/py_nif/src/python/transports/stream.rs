@@ -6,7 +6,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::base::{Kind, Transport};
+use super::base::Transport;
+use super::kind::Kind;
 use super::socket_calls::{set_nodelay, shutdown_write};
 use super::write_queue::WriteQueue;
 use crate::python::fd_callbacks::os_error;
@@ -102,6 +103,40 @@ impl StreamTransport {
         Ok(slf.get().queue.with(slf.py(), |queue| queue.len()))
     }
 
+    fn get_write_buffer_limits(slf: &Bound<'_, Self>) -> (usize, usize) {
+        slf.as_super().get().write_limits(slf.py())
+    }
+
+    #[pyo3(signature = (high=None, low=None))]
+    fn set_write_buffer_limits(
+        slf: &Bound<'_, Self>,
+        high: Option<i64>,
+        low: Option<i64>,
+    ) -> PyResult<()> {
+        let size = Self::get_write_buffer_size(slf)?;
+        Transport::set_write_limits(slf.as_super(), high, low, size)
+    }
+
+    fn is_reading(slf: &Bound<'_, Self>) -> bool {
+        slf.as_super().get().reads(slf.py())
+    }
+
+    fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::pause_reading(slf.as_super())
+    }
+
+    fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::resume_reading(slf.as_super())
+    }
+
+    fn abort(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::end_now(slf.as_super(), slf.py().None())
+    }
+
+    fn _force_close(slf: &Bound<'_, Self>, exc: Py<PyAny>) -> PyResult<()> {
+        Transport::end_now(slf.as_super(), exc)
+    }
+
     fn _call_connection_lost(slf: &Bound<'_, Self>, exc: Py<PyAny>) -> PyResult<()> {
         let py = slf.py();
         let finished = Transport::finish(slf.as_super(), &exc);
@@ -119,7 +154,11 @@ impl StreamTransport {
             return Err(PyRuntimeError::new_err("Empty waiter is already set"));
         }
         Self::flush_deferred(slf)?;
-        let waiter = slf.as_super().get().owner(py)?.call_method0("create_future")?;
+        let waiter = slf
+            .as_super()
+            .get()
+            .owner(py)?
+            .call_method0("create_future")?;
         if !Self::has_output(slf)? {
             waiter.call_method1("set_result", (py.None(),))?;
         }
@@ -149,7 +188,8 @@ impl StreamTransport {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let mut result = Ok(());
-        self.empty_waiter.visit(|waiter| result = visit.call(waiter));
+        self.empty_waiter
+            .visit(|waiter| result = visit.call(waiter));
         result
     }
 

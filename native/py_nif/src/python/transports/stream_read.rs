@@ -64,9 +64,8 @@ impl StreamTransport {
         };
         let fd = base.get().live_fd(py);
         // SAFETY: the export keeps the memory in place and writable until `buffer` is dropped.
-        let received = unsafe {
-            socket_calls::recv_into(fd, buffer.buf_ptr().cast(), buffer.len_bytes())
-        };
+        let received =
+            unsafe { socket_calls::recv_into(fd, buffer.buf_ptr().cast(), buffer.len_bytes()) };
         // Given back first: `buffer_updated` may want to resize it.
         drop(buffer);
         match received {
@@ -85,8 +84,8 @@ impl StreamTransport {
     fn read_eof(base: &Bound<'_, Transport>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = base.py();
         Transport::log_debug(base, "%r received EOF")?;
-        let keep_open = call0(protocol, intern!(py, "eof_received"))
-            .and_then(|answer| answer.is_truthy());
+        let keep_open =
+            call0(protocol, intern!(py, "eof_received")).and_then(|answer| answer.is_truthy());
         match keep_open {
             // It may still write; there is nothing more to read.
             Ok(true) => {
@@ -107,7 +106,9 @@ fn failed(base: &Bound<'_, Transport>, error: PyErr, method: &str) -> PyResult<(
 
 fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<u8>> {
     if object.len()? == 0 {
-        return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer"));
+        return Err(PyRuntimeError::new_err(
+            "get_buffer() returned an empty buffer",
+        ));
     }
     let buffer = PyBuffer::<u8>::get(object)?;
     if buffer.readonly() || !buffer.is_c_contiguous() {

@@ -15,7 +15,7 @@ use crate::python::fd_callbacks::os_error;
 const WRITE_ERROR: &str = "Fatal write error on socket transport";
 
 /// asyncio starts to complain about writes to a lost connection at this many.
-const COMPLAIN_AFTER: u32 = 5;
+pub const COMPLAIN_AFTER: u32 = 5;
 
 impl StreamTransport {
     pub(super) fn write_data(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -40,7 +40,8 @@ impl StreamTransport {
             this.flush_pending.set(py, true);
             owner.get().flush_later(py, slf.clone().unbind());
         }
-        this.queue.with(py, |queue| queue.push(py, bytes.unbind(), 0));
+        this.queue
+            .with(py, |queue| queue.push(py, bytes.unbind(), 0));
         Self::flush_above_limit(slf)
     }
 
@@ -131,7 +132,9 @@ impl StreamTransport {
         let fd = slf.as_super().get().live_fd(py);
         // Let go of after the queue is whole again.
         let mut gone = Vec::new();
-        slf.get().queue.with(py, |queue| queue.send(py, fd, &mut gone))
+        slf.get().queue.with(py, |queue| {
+            queue.send(py, fd, socket_calls::send_pieces, &mut gone)
+        })
     }
 
     fn write_failed(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<()> {

@@ -7,9 +7,12 @@ use std::os::fd::RawFd;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::socket_calls::{send_pieces, Stop};
+use super::socket_calls::Stop;
 
-/// The pieces of one `sendmsg`: beyond this, preparing them costs more than a second call.
+/// The system call that writes several pieces as one: `sendmsg` for sockets, `writev` for pipes.
+pub type WritePieces = fn(RawFd, &[IoSlice<'_>]) -> Result<usize, Stop>;
+
+/// The pieces of one call: beyond this, preparing them costs more than a second call.
 const PIECES: usize = 64;
 
 #[derive(Default)]
@@ -43,12 +46,13 @@ impl WriteQueue {
         self.pieces.push_back(piece);
     }
 
-    /// Sends until all is gone or the socket is full. What was sent is handed over in `gone`, to
+    /// Sends until all is gone or the other side is full. What was sent is handed over in `gone`, to
     /// be let go of later.
     pub fn send(
         &mut self,
         py: Python<'_>,
         fd: RawFd,
+        write: WritePieces,
         gone: &mut Vec<Py<PyBytes>>,
     ) -> Result<(), Stop> {
         while !self.pieces.is_empty() {
@@ -61,7 +65,7 @@ impl WriteQueue {
                 offered += bytes.len();
                 slices[index] = IoSlice::new(bytes);
             }
-            let sent = send_pieces(fd, &slices[..count])?;
+            let sent = write(fd, &slices[..count])?;
             self.advance(py, sent, gone);
             if sent < offered {
                 return Err(Stop::WouldBlock);

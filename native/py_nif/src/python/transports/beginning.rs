@@ -1,0 +1,107 @@
+//! How a transport begins: `connection_made`, then reading, then whoever waits for it.
+
+use event_loop::Direction;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use super::base::Transport;
+use super::kind::Kind;
+use super::protocol::call0;
+use crate::python::context;
+use crate::python::loop_class::Loop;
+use crate::python::ready::Item;
+
+impl Transport {
+    /// Makes a new transport known to its server and loop, and schedules its beginning.
+    pub fn begin(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let owner = this.owner(py)?;
+        if let Some(server) = this.server.cloned(py) {
+            attach(server.bind(py), "_attach", slf)?;
+        }
+        if this.kind.is_socket() {
+            let transports = owner.getattr(intern!(py, "_transports"))?;
+            transports.set_item(this.fd, slf)?;
+        }
+        if let Some(protocol) = this.protocol.cloned(py) {
+            let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
+            Loop::enqueue(&owner, made, PyTuple::new(py, [slf])?)?;
+        }
+        drop(
+            this.read_context
+                .replace(py, Some(context::copy_current(py)?)),
+        );
+        let waiter = waiter.map(|waiter| waiter.clone().unbind());
+        owner
+            .get()
+            .push_item(py, Item::Start(slf.clone().unbind(), waiter));
+        Ok(())
+    }
+
+    /// The second step of the beginning, after `connection_made`. Whoever waits for it is told
+    /// in any case: that the fd cannot be watched is an error of its own.
+    pub fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let watched = match Self::reads_at_start(slf)? {
+            true => Self::watch_in_context(slf),
+            false => Ok(()),
+        };
+        if let Some(waiter) = waiter {
+            if !waiter.call_method0("cancelled")?.is_truthy()? {
+                waiter.call_method1("set_result", (slf.py().None(),))?;
+            }
+        }
+        watched
+    }
+
+    /// What the protocol reads belongs to the context that made the transport.
+    fn watch_in_context(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let Some(context) = slf.get().read_context.cloned(py) else {
+            return Ok(());
+        };
+        context::enter(py, &context)?;
+        let watched = Self::watch(slf, Direction::Read);
+        context::leave(py, &context)?;
+        watched
+    }
+}
+
+/// What `get_extra_info` knows: the pipe, or `socket`, `sockname` and `peername`.
+pub fn fill_extra(kind: Kind, file: &Bound<'_, PyAny>, extra: &Bound<'_, PyDict>) -> PyResult<()> {
+    static SHOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = file.py();
+    if !kind.is_socket() {
+        return extra.set_item(intern!(py, "pipe"), file);
+    }
+    let shown = SHOWN.import(py, "asyncio.trsock", "TransportSocket")?;
+    extra.set_item(intern!(py, "socket"), shown.call1((file,))?)?;
+    let name = call0(file, intern!(py, "getsockname")).ok();
+    extra.set_item(intern!(py, "sockname"), name)?;
+    if !extra.contains(intern!(py, "peername"))? {
+        let peer = call0(file, intern!(py, "getpeername")).ok();
+        extra.set_item(intern!(py, "peername"), peer)?;
+    }
+    Ok(())
+}
+
+/// `server._attach()` or `_detach()`; newer Pythons want to know which transport.
+pub fn attach(
+    server: &Bound<'_, PyAny>,
+    method: &str,
+    transport: &Bound<'_, Transport>,
+) -> PyResult<()> {
+    static WANTS_TRANSPORT: PyOnceLock<bool> = PyOnceLock::new();
+    let py = server.py();
+    let wants = WANTS_TRANSPORT.get_or_try_init(py, || -> PyResult<bool> {
+        let server = py.import("asyncio.base_events")?.getattr("Server")?;
+        let code = server.getattr("_attach")?.getattr("__code__")?;
+        Ok(code.getattr("co_argcount")?.extract::<u32>()? > 1)
+    })?;
+    match wants {
+        true => server.call_method1(method, (transport,)).map(drop),
+        false => server.call_method0(method).map(drop),
+    }
+}

@@ -1,0 +1,138 @@
+//! How a connection ends: by its protocol, by an error, or forgotten by the program.
+
+use event_loop::Direction;
+use pyo3::exceptions::PyResourceWarning;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3::{intern, PyTypeInfo};
+
+use super::base::Transport;
+use super::beginning::attach;
+use super::kind::Kind;
+use super::protocol::{call0, call1, is_fatal};
+use crate::python::loop_class::Loop;
+
+impl Transport {
+    /// Reports the error (an expected one only in debug mode) and closes the connection.
+    pub fn fatal(slf: &Bound<'_, Self>, error: PyErr, message: &str) -> PyResult<()> {
+        let py = slf.py();
+        match is_fatal(py, &error) {
+            true => Err(error),
+            false => Self::fail(slf, error.into_value(py).into_any(), message),
+        }
+    }
+
+    pub fn fail(slf: &Bound<'_, Self>, error: Py<PyAny>, message: &str) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if let Some(owner) = this.owner.cloned(py) {
+            let expected = this.kind.expects(error.bind(py))?;
+            let arguments = (slf, &error, message, expected);
+            owner
+                .bind(py)
+                .call_method1("_transport_failed", arguments)?;
+        }
+        Self::end_now(slf, error)
+    }
+
+    pub fn schedule_lost(slf: &Bound<'_, Self>, error: Py<PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        this.lost.set(py, this.lost.get(py) + 1);
+        let owner = this.owner(py)?;
+        let callback = slf.getattr(intern!(py, "_call_connection_lost"))?;
+        Loop::enqueue(&owner, callback, PyTuple::new(py, [error])?)
+    }
+
+    /// Ends the connection after what waits is sent.
+    pub fn end(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.closing.get(py) {
+            return Ok(());
+        }
+        Self::flush(slf)?;
+        if this.closing.replace(py, true) {
+            // Sending failed just now, and that closes too.
+            return Ok(());
+        }
+        let waits = Self::has_output(slf)?;
+        // The write end of a pipe "reads" that its peer is gone, and then nothing needs to wait.
+        if !(waits && this.kind == Kind::WritePipe) {
+            this.unwatch(py, Direction::Read);
+        }
+        if !waits {
+            this.unwatch(py, Direction::Write);
+            Self::schedule_lost(slf, py.None())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the connection now: what waits is dropped.
+    pub fn end_now(slf: &Bound<'_, Self>, error: Py<PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.lost.get(py) == 0 {
+            Self::flush(slf)?;
+        }
+        // Asked anew: sending may have failed just now.
+        if this.lost.get(py) > 0 {
+            return Ok(());
+        }
+        Self::discard_output(slf)?;
+        this.unwatch(py, Direction::Write);
+        this.closing.set(py, true);
+        this.unwatch(py, Direction::Read);
+        Self::schedule_lost(slf, error)
+    }
+
+    /// Tells the protocol that the connection is over, closes the file, lets go of everything.
+    pub fn finish(slf: &Bound<'_, Self>, error: &Py<PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let told = match this.protocol.cloned(py) {
+            Some(protocol) => {
+                let name = intern!(py, "connection_lost");
+                call1(protocol.bind(py), name, error.bind(py)).map(drop)
+            }
+            None => Ok(()),
+        };
+        let closed = match this.file.replace(py, None) {
+            Some(file) => call0(file.object().bind(py), intern!(py, "close")).map(drop),
+            None => Ok(()),
+        };
+        let detached = match this.server.take(py) {
+            Some(server) => attach(server.bind(py), "_detach", slf),
+            None => Ok(()),
+        };
+        drop((
+            this.owner.take(py),
+            this.protocol.take(py),
+            this.read_context.take(py),
+            this.write_context.take(py),
+        ));
+        told.and(closed).and(detached)
+    }
+
+    /// Dropped by the program without `close()`.
+    pub fn forgotten(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.file.with(py, |file| file.is_none()) {
+            return Ok(());
+        }
+        let text = format!("unclosed transport {}", slf.repr()?);
+        let file = this.file.replace(py, None);
+        let options = PyDict::new(py);
+        options.set_item("source", slf)?;
+        let warn = py.import("warnings")?.getattr("warn")?;
+        let warned = warn.call((text, PyResourceWarning::type_object(py)), Some(&options));
+        if let Some(file) = file {
+            file.object().call_method0(py, "close")?;
+        }
+        if let Some(server) = this.server.take(py) {
+            attach(server.bind(py), "_detach", slf)?;
+        }
+        warned.map(drop)
+    }
+}

@@ -1,0 +1,117 @@
+//! The read end of a pipe: `_native.ReadPipeTransport`, asyncio's `_UnixReadPipeTransport`.
+
+use std::os::fd::RawFd;
+
+use event_loop::Direction;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use super::base::Transport;
+use super::kind::Kind;
+use super::pipe_calls::{self, FileType};
+use super::protocol::call1;
+use super::socket_calls::Stop;
+use crate::python::fd_callbacks::os_error;
+use crate::python::loop_class::Loop;
+
+const READ_ERROR: &str = "Fatal read error on pipe transport";
+
+#[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
+pub struct ReadPipeTransport;
+
+impl ReadPipeTransport {
+    /// An error of the protocol is reported, but does not end the transport: so it is in asyncio,
+    /// other than with sockets.
+    pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let base = slf.as_super();
+        let Some(protocol) = base.get().protocol.cloned(py) else {
+            return Ok(());
+        };
+        let protocol = protocol.bind(py);
+        let fd = base.get().live_fd(py);
+        let owner = base.get().owner(py)?;
+        let received = owner.get().read_buffer.with(py, |buffer| {
+            let buffer = buffer.get();
+            let count = pipe_calls::read(fd, buffer)?;
+            Ok(PyBytes::new(py, &buffer[..count]))
+        });
+        match received {
+            Ok(data) if data.as_bytes().is_empty() => Self::read_eof(slf, protocol),
+            Ok(data) => call1(protocol, intern!(py, "data_received"), data.as_any()).map(drop),
+            Err(Stop::WouldBlock) => Ok(()),
+            Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
+        }
+    }
+
+    fn read_eof(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let base = slf.as_super();
+        Transport::log(base, "info", "%r was closed by peer")?;
+        base.get().closing.set(py, true);
+        base.get().unwatch(py, Direction::Read);
+        let eof = protocol.getattr(intern!(py, "eof_received"))?;
+        Loop::enqueue(&base.get().owner(py)?, eof, PyTuple::empty(py))?;
+        Transport::schedule_lost(base, py.None())
+    }
+}
+
+#[pymethods]
+impl ReadPipeTransport {
+    #[new]
+    #[pyo3(signature = (r#loop, pipe, protocol, waiter=None, extra=None))]
+    fn new<'py>(
+        r#loop: &Bound<'py, Loop>,
+        pipe: &Bound<'py, PyAny>,
+        protocol: &Bound<'py, PyAny>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        extra: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let fd: RawFd = pipe.call_method0("fileno")?.extract()?;
+        if pipe_calls::file_type(fd).map_err(os_error)? == FileType::Other {
+            let text = "Pipe transport is for pipes/sockets only.";
+            return Err(PyValueError::new_err(text));
+        }
+        pipe_calls::set_nonblocking(fd).map_err(os_error)?;
+        let base = Transport::build(Kind::ReadPipe, r#loop, pipe, protocol, extra, None)?;
+        let transport = PyClassInitializer::from(base).add_subclass(ReadPipeTransport);
+        let transport = Bound::new(pipe.py(), transport)?;
+        Transport::begin(transport.as_super(), waiter)?;
+        Ok(transport)
+    }
+
+    fn is_reading(slf: &Bound<'_, Self>) -> bool {
+        slf.as_super().get().reads(slf.py())
+    }
+
+    fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::pause_reading(slf.as_super())
+    }
+
+    fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Transport::resume_reading(slf.as_super())
+    }
+
+    #[pyo3(signature = (exc=None))]
+    fn _close(slf: &Bound<'_, Self>, exc: Option<Py<PyAny>>) -> PyResult<()> {
+        let exc = exc.unwrap_or_else(|| slf.py().None());
+        Transport::end_now(slf.as_super(), exc)
+    }
+
+    #[getter(_pipe)]
+    fn pipe(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
+        slf.as_super().get().file_object(slf.py())
+    }
+
+    #[setter(_pipe)]
+    fn set_pipe(slf: &Bound<'_, Self>, pipe: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Transport::set_file_object(slf.as_super(), pipe)
+    }
+
+    #[getter(_fileno)]
+    fn fileno(slf: &Bound<'_, Self>) -> RawFd {
+        slf.as_super().get().fd
+    }
+}

@@ -1,0 +1,93 @@
+"""What a test must not leave behind: open fds, live loops, tasks, transports.
+
+ResourceWarnings are errors (pyproject.toml), and pytest reports those out of destructors; the
+collection here has them come in the test that caused them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Iterator
+
+#: Seconds for what ends by itself: a connection's last callback, an fd that the VM still polls.
+GRACE = 5
+
+#: Closed when the last reference to a loop is gone, which may be one in the VM: `test_loops.py`
+#: has what holds for them.
+OF_A_LOOP = {f"anon_inode:[{what}]" for what in ("eventpoll", "eventfd", "timerfd")}
+
+
+@contextlib.contextmanager
+def none_left() -> Iterator[None]:
+    """Compares before and after."""
+    gc.collect()
+    # What is there already is not looked at again, which keeps this quick.
+    gc.freeze()
+    before = open_fds()
+    try:
+        yield
+        gc.collect()
+        loops = live_loops()
+        assert loops == [], f"loops were not closed: {loops}"
+        deadline = time.monotonic() + GRACE
+        while (left := _new(before)) and time.monotonic() < deadline:
+            time.sleep(0.001)  # The VM closes the fds of a loop after its poller let go of them.
+        assert left == {}, f"fds were left open: {left}"
+    finally:
+        gc.unfreeze()
+
+
+def open_fds() -> dict[int, str]:
+    """Every open fd, and what it is."""
+    fds = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            fds[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return fds
+
+
+def _new(before: dict[int, str]) -> dict[int, str]:
+    now = open_fds()
+    return {
+        fd: what for fd, what in now.items() if before.get(fd) != what and what not in OF_A_LOOP
+    }
+
+
+def live_loops() -> list[asyncio.AbstractEventLoop]:
+    """Loops made since the last `gc.freeze` that were not closed."""
+    return [
+        thing
+        for thing in gc.get_objects()
+        if isinstance(type(thing), type)
+        and issubclass(type(thing), asyncio.AbstractEventLoop)
+        and not thing.is_closed()
+    ]
+
+
+def settle(loop: asyncio.AbstractEventLoop) -> None:
+    """Lets tasks and connections that are about to end do so; fails if some do not."""
+    if loop.is_closed():
+        return
+
+    async def ended() -> None:
+        deadline = loop.time() + GRACE
+        while _unfinished(loop) and loop.time() < deadline:
+            await asyncio.sleep(0.001)  # Each ends in its own way; there is no event for all.
+
+    loop.run_until_complete(ended())
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    left = _unfinished(loop)
+    assert left == [], f"tasks or transports were left: {left}"
+
+
+def _unfinished(loop: asyncio.AbstractEventLoop) -> list[object]:
+    tasks = asyncio.all_tasks(loop)
+    with contextlib.suppress(RuntimeError):
+        tasks.discard(asyncio.current_task(loop))
+    open_transports = [each for each in loop._transports.values() if each._sock is not None]
+    return [*tasks, *open_transports]

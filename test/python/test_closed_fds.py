@@ -1,0 +1,190 @@
+"""File descriptors closed behind the loop's back, and their numbers used again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+import pytest
+from connections import Recorder, connected, eventually
+
+
+async def test_number_used_again(loop):
+    """The new owner of a number gets its events, and the old callback none."""
+    for _ in range(50):
+        near, far = socket.socketpair()
+        number = near.fileno()
+        old, new = [], asyncio.Event()
+        loop.add_reader(number, old.append, "old")
+        near.close()  # Without remove_reader.
+        far.close()
+        read, write = os.pipe()
+        if read != number:
+            os.dup2(read, number)
+            os.close(read)
+        loop.add_reader(number, new.set)
+        os.write(write, b"x")
+        await new.wait()
+        assert old == []
+        loop.remove_reader(number)
+        os.close(number)
+        os.close(write)
+
+
+async def test_closed_and_forgotten(loop):
+    """The loop goes on when a watched fd is closed and never removed."""
+    near, far = socket.socketpair()
+    loop.add_reader(near, print)
+    loop.add_writer(far, lambda: None)
+    near.close()
+    far.close()
+    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+
+
+async def test_removed_after_closing(loop):
+    """As badly written programs do it: close first, then remove by number."""
+    near, far = socket.socketpair()
+    number = near.fileno()
+    loop.add_reader(number, print)
+    near.close()
+    assert loop.remove_reader(number)
+    assert not loop.remove_reader(number)
+    far.close()
+
+
+async def test_duplicate_keeps_the_file_open(loop):
+    """A dup of a closed socket keeps the kernel's entry alive; its events concern nobody."""
+    near, far = socket.socketpair()
+    copy = os.dup(near.fileno())
+    called = []
+    loop.add_reader(near, called.append, 1)
+    loop.remove_reader(near)
+    near.close()
+    far.send(b"x")
+    await asyncio.sleep(0.01)
+    assert called == []
+    os.close(copy)
+    far.close()
+
+
+@pytest.mark.ours
+async def test_duplicate_of_an_fd_closed_without_removing(loop):
+    """asyncio's loop spins here for ever. Ours must not: the entry cannot be removed by number."""
+    near, far = socket.socketpair()
+    copy = os.dup(near.fileno())
+    called = []
+    loop.add_reader(near.fileno(), called.append, 1)
+    near.close()
+    far.send(b"x")
+    before = os.times()
+    await asyncio.sleep(0.2)
+    after = os.times()
+    os.close(copy)
+    far.close()
+    assert after.user + after.system - before.user - before.system < 0.15
+
+
+async def test_transport_whose_socket_was_closed(loop, unhandled):
+    """Whatever error that is, it ends one connection and not the loop."""
+    async with connected() as (server, client):
+        sock = client.transport.get_extra_info("socket")
+        os.close(os.dup(sock.fileno()))
+        server.transport.write(b"hello")
+        await client.received(5)
+        raw = client.transport._sock
+        raw.close()
+        client.transport.write(b"into nothing")
+        client.transport.abort()
+        await client.lost
+    await asyncio.sleep(0)
+    unhandled.clear()
+
+
+async def test_transport_on_a_number_used_again(loop):
+    """Connections one after another get the same numbers; none sees another's events."""
+    server = await loop.create_server(Recorder, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    numbers = set()
+    for number in range(200):
+        transport, client = await loop.create_connection(Recorder, "127.0.0.1", port)
+        numbers.add(transport.get_extra_info("socket").fileno())
+        transport.write(b"%d" % number)
+        if number % 2:
+            transport.abort()
+        else:
+            transport.close()
+        assert await client.lost is None
+    assert len(numbers) < 200
+    server.close()
+    await server.wait_closed()
+
+
+async def test_closing_from_a_callback_of_the_same_turn(loop):
+    """Both fds are ready; the first callback closes the second's."""
+    first, first_peer = socket.socketpair()
+    second, second_peer = socket.socketpair()
+    called = []
+
+    def ready(name: str, other: socket.socket) -> None:
+        called.append(name)
+        loop.remove_reader(first)
+        loop.remove_reader(second)
+        other.close()
+
+    loop.add_reader(first, ready, "first", second)
+    loop.add_reader(second, ready, "second", first)
+    first_peer.send(b"x")
+    second_peer.send(b"x")
+    await eventually(lambda: called)
+    await asyncio.sleep(0.01)
+    assert len(called) == 1
+    for sock in (first, first_peer, second, second_peer):
+        sock.close()
+
+
+async def test_bad_fds(loop):
+    read, write = os.pipe()
+    os.close(read)
+    os.close(write)
+    for wrong in (-1, read):
+        with pytest.raises((OSError, ValueError)):
+            loop.add_reader(wrong, print)
+    with pytest.raises(ValueError):
+        loop.add_reader("text", print)
+    with pytest.raises(PermissionError), open(__file__) as file:  # noqa: ASYNC230
+        loop.add_reader(file, print)
+
+
+async def test_file_objects_and_numbers_are_the_same(loop):
+    near, far = socket.socketpair()
+    called = []
+    loop.add_reader(near, called.append, 1)
+    loop.add_reader(near.fileno(), called.append, 2)  # Replaces the first.
+    far.send(b"x")
+    await eventually(lambda: called)
+    assert set(called) == {2}
+    assert loop.remove_reader(near.fileno())
+    assert not loop.remove_reader(near)
+    near.close()
+    far.close()
+
+
+async def test_reader_and_writer_of_one_fd(loop):
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    called = []
+    loop.add_reader(near, called.append, "read")
+    loop.add_writer(near, called.append, "write")
+    await eventually(lambda: called)
+    assert set(called) == {"write"}
+    loop.remove_writer(near)
+    far.send(b"x")
+    await eventually(lambda: "read" in called)
+    loop.remove_reader(near)
+    called.clear()
+    await asyncio.sleep(0.002)
+    assert called == []
+    near.close()
+    far.close()

@@ -1,0 +1,87 @@
+"""A server that runs out of file descriptors: does it wait, and does it recover?"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+from asyncio import constants
+
+import pytest
+from connections import echo, eventually
+
+
+@pytest.fixture
+def short_of_fds():
+    """The process may open no more: the limit is what is in use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def limit() -> None:
+        highest = os.dup(0)
+        os.close(highest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_backs_off_and_recovers(loop, unhandled, short_of_fds, monkeypatch):
+    monkeypatch.setattr(constants, "ACCEPT_RETRY_DELAY", 0.05)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = socket.socket()
+    client.setblocking(False)
+    short_of_fds()
+    await loop.sock_connect(client, ("127.0.0.1", port))
+    await eventually(lambda: unhandled)
+    before = os.times()
+    await asyncio.sleep(0.3)  # Time to spin in.
+    after = os.times()
+    assert after.user + after.system - before.user - before.system < 0.2
+    assert {context["exception"].errno for context in unhandled} == {errno.EMFILE}
+    assert "accept() out of system resource" in unhandled[0]["message"]
+    assert len(unhandled) < 100
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    await loop.sock_sendall(client, b"still there?")
+    assert await loop.sock_recv(client, 100) == b"still there?"
+    client.close()
+    unhandled.clear()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_server_closed_meanwhile(loop, unhandled, short_of_fds, monkeypatch):
+    """The retry finds nothing to do."""
+    monkeypatch.setattr(constants, "ACCEPT_RETRY_DELAY", 0.02)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with socket.socket() as client:
+        client.setblocking(False)
+        short_of_fds()
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await eventually(lambda: unhandled)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        server.close()
+        await server.wait_closed()
+        await asyncio.sleep(0.04)
+    assert {type(context["exception"]) for context in unhandled} <= {OSError}
+    unhandled.clear()
+
+
+async def test_client_out_of_fds(loop, short_of_fds):
+    short_of_fds()
+    with pytest.raises(OSError) as caught:
+        await asyncio.open_connection("127.0.0.1", 1)
+    assert caught.value.errno == errno.EMFILE
+
+
+def test_no_fd_for_a_new_loop(loop, short_of_fds):
+    short_of_fds()
+    with pytest.raises(OSError) as caught:
+        type(loop)()
+    assert caught.value.errno == errno.EMFILE

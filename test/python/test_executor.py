@@ -1,0 +1,64 @@
+"""Executors: blocking work beside the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+
+import pytest
+
+
+async def test_1000_calls(loop):
+    results = await asyncio.gather(*(loop.run_in_executor(None, abs, -n) for n in range(1000)))
+    assert results == list(range(1000))
+
+
+async def test_to_thread(loop):
+    assert await asyncio.to_thread(threading.current_thread) is not threading.current_thread()
+
+
+async def test_errors(loop):
+    with pytest.raises(ZeroDivisionError):
+        await loop.run_in_executor(None, lambda: 1 / 0)
+
+
+async def test_own_executor(loop):
+    with concurrent.futures.ThreadPoolExecutor(1, "mine") as pool:
+        name = await loop.run_in_executor(pool, lambda: threading.current_thread().name)
+    assert name.startswith("mine")
+
+
+async def test_default_executor(loop):
+    pool = concurrent.futures.ThreadPoolExecutor(1, "default")
+    loop.set_default_executor(pool)
+    name = await loop.run_in_executor(None, lambda: threading.current_thread().name)
+    assert name.startswith("default")
+    with pytest.raises(TypeError):
+        loop.set_default_executor(object())
+
+
+async def test_loop_goes_on_meanwhile(loop):
+    """A thread that blocks outside Python does not hold the loop."""
+    blocked = loop.run_in_executor(None, time.sleep, 0.05)
+    turns = 0
+    while not blocked.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns >= 5
+
+
+async def test_shutdown(loop):
+    assert await loop.run_in_executor(None, abs, -1) == 1
+    await loop.shutdown_default_executor()
+    with pytest.raises(RuntimeError):
+        await loop.run_in_executor(None, abs, -1)
+
+
+async def test_cancelled_waiting(loop):
+    release = threading.Event()
+    future = loop.run_in_executor(None, release.wait)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(future, 0.01)
+    release.set()

@@ -1,0 +1,192 @@
+"""Loops themselves: making, running, stopping, closing, and many of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+
+import leaks
+import pytest
+
+
+def test_2000_loops_one_after_another(loop, loop_name):
+    """Their fds come back: none piles up, though the VM may let go of some a little later."""
+    before = len(leaks.open_fds())
+    for _ in range(2000):
+        other = type(loop)()
+        other.run_until_complete(asyncio.sleep(0))
+        other.close()
+    gc.collect()
+    assert len(leaks.open_fds()) - before < 100
+
+
+@pytest.mark.ours
+def test_loops_that_slept_give_their_fds_back(loop):
+    """They were in the VM's poll set."""
+    before = len(leaks.open_fds())
+    for _ in range(100):
+        other = type(loop)()
+        other.run_until_complete(asyncio.sleep(0.03))
+        assert other._counters()["parks"] > 0
+        other.close()
+    gc.collect()
+    assert len(leaks.open_fds()) - before < 60
+
+
+def test_stop(loop):
+    ran = []
+    loop.call_soon(ran.append, 1)
+    loop.call_soon(loop.stop)
+    loop.call_soon(ran.append, 2)
+    loop.run_forever()
+    assert ran == [1, 2]
+    loop.stop()
+    loop.call_soon(ran.append, 3)
+    loop.run_forever()  # Stopped before: one turn.
+    assert ran == [1, 2, 3]
+
+
+def test_stop_before_the_result(loop):
+    future = loop.create_future()
+    loop.call_soon(loop.stop)
+    with pytest.raises(RuntimeError, match="stopped before Future completed"):
+        loop.run_until_complete(future)
+
+
+def test_close(loop):
+    other = type(loop)()
+    fired = []
+    other.call_soon(fired.append, 1)
+    other.call_later(0, fired.append, 2)
+    other.close()
+    other.close()
+    assert other.is_closed()
+    assert fired == []
+    for call in (
+        lambda: other.call_soon(print),
+        lambda: other.call_later(1, print),
+        lambda: other.call_at(1, print),
+        lambda: other.call_soon_threadsafe(print),
+        lambda: other.run_forever(),
+        lambda: other.add_reader(0, print),
+        lambda: other.run_in_executor(None, print),
+    ):
+        with pytest.raises(RuntimeError, match="Event loop is closed"):
+            call()
+
+
+def test_close_while_running(loop):
+    async def main() -> None:
+        with pytest.raises(RuntimeError):
+            loop.close()
+
+    loop.run_until_complete(main())
+
+
+def test_unclosed_loop_warns(loop):
+    other = type(loop)()
+    with pytest.warns(ResourceWarning, match="unclosed event loop"):
+        other.__del__()
+    assert other.is_closed()
+
+
+def test_forgotten_transport_warns(loop):
+    async def main() -> None:
+        near, far = socket.socketpair()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=near)
+        with pytest.warns(ResourceWarning, match="unclosed transport"):
+            transport.__del__()
+        far.close()
+        await asyncio.sleep(0)
+        near.close()
+        transport.abort()
+
+    loop.run_until_complete(main())
+
+
+def test_asyncgens_are_finished(loop):
+    finished = []
+
+    async def numbers():
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            finished.append("numbers")
+
+    async def main() -> None:
+        generator = numbers()
+        assert await generator.__anext__() == 1
+        await loop.shutdown_asyncgens()
+        assert finished == ["numbers"]
+
+    loop.run_until_complete(main())
+
+
+def test_forgotten_asyncgen_is_finished_by_the_loop(loop):
+    finished = asyncio.Event()
+
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            finished.set()
+
+    async def main() -> None:
+        async for _ in numbers():
+            break
+        gc.collect()
+        await finished.wait()
+
+    loop.run_until_complete(main())
+
+
+def test_turns_by_hand(loop):
+    """`_run_once` is private, but some programs drive loops with it."""
+    ran = []
+    loop.call_soon(ran.append, "soon")
+    loop.call_later(0.002, ran.append, "later")
+    while len(ran) < 2:
+        loop._run_once()
+    assert ran == ["soon", "later"]
+
+
+async def test_order_of_callbacks(loop):
+    """First come, first served; what a callback adds waits for the next turn."""
+    order = []
+
+    def first() -> None:
+        order.append("first")
+        loop.call_soon(order.append, "added by first")
+
+    loop.call_soon(first)
+    loop.call_soon(order.append, "second")
+    await asyncio.sleep(0)
+    assert order == ["first", "second"]
+    await asyncio.sleep(0)
+    assert order == ["first", "second", "added by first"]
+
+
+async def test_busy_loop_still_sees_its_sockets(loop):
+    """Callbacks that always add another do not starve fds and timers."""
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    stop = False
+
+    def spin() -> None:
+        if not stop:
+            loop.call_soon(spin)
+
+    spin()
+    far.send(b"x")
+    assert await loop.sock_recv(near, 1) == b"x"
+    waiting = asyncio.ensure_future(loop.sock_recv(near, 1))
+    await asyncio.sleep(0.005)
+    far.send(b"y")
+    assert await waiting == b"y"
+    stop = True
+    near.close()
+    far.close()

@@ -1,0 +1,173 @@
+"""Do timers fire: all of them, in order, never early, and not after they are cancelled?"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import random
+import sys
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize("delay", [0.0001, 0.0003, 0.0005, 0.001, 0.0015, 0.003, 0.02, 0.05])
+async def test_never_early(loop, delay):
+    """As a user measures it, with time.monotonic; many whole and broken milliseconds."""
+    for _ in range(5):
+        started = time.monotonic()
+        await asyncio.sleep(delay)
+        assert time.monotonic() - started >= delay * (1 - 1e-9)
+
+
+@pytest.mark.ours
+async def test_short_sleeps_are_short(loop):
+    """Half a millisecond takes half a millisecond: not none, and not a tick of the VM's clock.
+
+    The best of many, because the machine may be busy.
+    """
+
+    async def took(delay: float) -> float:
+        started = time.monotonic()
+        await asyncio.sleep(delay)
+        return time.monotonic() - started
+
+    assert 0.0005 <= min([await took(0.0005) for _ in range(50)]) < 0.0009
+
+
+async def test_order_of_deadlines(loop):
+    fired = []
+    now = loop.time()
+    delays = [random.random() / 50 for _ in range(1000)]
+    for delay in delays:
+        loop.call_at(now + delay, fired.append, delay)
+    await asyncio.sleep(0.021)
+    while len(fired) < len(delays):
+        await asyncio.sleep(0.001)
+    assert fired == sorted(delays)
+
+
+async def test_100_000_timers_all_fire(loop):
+    done = loop.create_future()
+    left = 100_000
+
+    def fired() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set_result(None)
+
+    for number in range(left):
+        loop.call_later(0.010 + number % 10 / 1000, fired)
+    await done
+
+
+async def test_sleepers_due_while_the_loop_is_busy(loop):
+    """30,000 tasks become due while a callback holds the loop; each wakes."""
+    sleepers = [asyncio.ensure_future(asyncio.sleep(0.01, number)) for number in range(30_000)]
+    await asyncio.sleep(0)
+    time.sleep(0.2)  # noqa: ASYNC251
+    assert await asyncio.gather(*sleepers) == list(range(30_000))
+
+
+async def test_cancelled_timers_do_not_fire(loop):
+    fired = []
+    handles = [loop.call_later(0.001, fired.append, number) for number in range(10_000)]
+    for handle in handles[::2]:
+        handle.cancel()
+        assert handle.cancelled()
+    await asyncio.sleep(0.002)
+    while len(fired) < 5000:
+        await asyncio.sleep(0.001)
+    assert sorted(fired) == list(range(1, 10_000, 2))
+
+
+async def test_100_000_tasks_created_and_cancelled(loop):
+    tasks = [asyncio.ensure_future(asyncio.sleep(3600)) for _ in range(100_000)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(result) for result in results} == {asyncio.CancelledError}
+    assert len(loop._scheduled) < 60_000  # Cancelled timers do not pile up.
+
+
+@pytest.mark.skipif(sys.version_info < (3, 9), reason="asyncio keeps the callback")
+async def test_cancelling_lets_go_of_the_callback(loop):
+    class Thing:
+        alive = 0
+
+        def __init__(self) -> None:
+            Thing.alive += 1
+
+        def __del__(self) -> None:
+            Thing.alive -= 1
+
+    handle = loop.call_later(3600, print, Thing())
+    handle.cancel()
+    gc.collect()
+    assert Thing.alive == 0
+
+
+async def test_timer_in_the_past_and_now(loop):
+    order = []
+    loop.call_later(-1, order.append, "past")
+    loop.call_at(0, order.append, "beginning")
+    loop.call_later(0, order.append, "now")
+    loop.call_soon(order.append, "soon")
+    await asyncio.sleep(0.001)
+    assert order == ["soon", "beginning", "past", "now"]
+
+
+async def test_far_future(loop):
+    for delay in (1e9, 1e15, math.inf):
+        handle = loop.call_later(delay, print)
+        assert handle.when() >= loop.time() + 1e8
+        await asyncio.sleep(0)
+        handle.cancel()
+
+
+async def test_wrong_times(loop):
+    with pytest.raises(TypeError):
+        loop.call_later(None, print)
+    with pytest.raises(TypeError):
+        loop.call_at(None, print)
+
+
+async def test_timeouts(loop):
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(loop.create_future(), 0.005)
+    done, pending = await asyncio.wait([asyncio.ensure_future(asyncio.sleep(60))], timeout=0.005)
+    assert (len(done), len(pending)) == (0, 1)
+    for task in pending:
+        task.cancel()
+
+
+async def test_earlier_timer_set_while_waiting(loop):
+    """The loop waits for a late timer; another thread's callback sets an early one."""
+    late = loop.call_later(3600, print)
+    fired = loop.create_future()
+    executor = loop.run_in_executor(
+        None, loop.call_soon_threadsafe, loop.call_later, 0.001, fired.set_result, None
+    )
+    await fired
+    await executor
+    late.cancel()
+
+
+def test_pending_timers_die_with_their_loop(loop, loop_name):
+    """None fires later, and none in the next loop."""
+    fired = []
+    first = type(loop)()
+    first.call_later(0.001, fired.append, "first")
+    first.run_until_complete(asyncio.sleep(0))
+    first.close()
+    loop.run_until_complete(asyncio.sleep(0.005))
+    assert fired == []
+
+
+async def test_clock_is_monotonic_time(loop):
+    before = time.monotonic()
+    now = loop.time()
+    assert before <= now <= time.monotonic()
