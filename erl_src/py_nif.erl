@@ -64,6 +64,8 @@
 ]).
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
+%% To try what values become: docs/values.md.
+-export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
@@ -120,7 +122,10 @@
     python_start/3,
     python_command/3,
     python_main/4,
-    python_running/0
+    python_running/0,
+    python_echo/2,
+    python_eval/3,
+    python_eval_error/5
 ]).
 
 %% A native loop. When the last reference is garbage-collected the loop is closed.
@@ -455,3 +460,24 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 %% @private
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
+
+%%% To try what values become (docs/values.md): answers come as
+%%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+
+%% The term as Python has it, converted back.
+%% @private
+-spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
+python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
+
+%% The value of an expression in `__main__', with local names.
+%% @private
+-spec python_eval(Token :: integer(), binary(), Names :: #{binary() | atom() => term()}) ->
+    ok | {error, occupied}.
+python_eval(_Token, _Source, _Names) -> erlang:nif_error(not_loaded).
+
+%% As python_eval/3, with this exception as `error' (an `erlang.Error').
+%% @private
+-spec python_eval_error(
+    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: term()
+) -> ok | {error, occupied}.
+python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).

@@ -7,10 +7,12 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from typing import Any, NoReturn, final
+from typing import Any, Generic, NoReturn, TypeVar, final
 
+from erlang.atom import Atom
 from typing_extensions import Buffer, Self, TypeVarTuple, Unpack
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 def _erlang_sleep(ms: float, /) -> None:
@@ -27,6 +29,71 @@ def signal_watch(event_loop: asyncio.AbstractEventLoop, number: int, on: bool, /
 
     False if the Erlang VM does not give this signal away.
     """
+
+# Values, for the package `erlang` (native/py_nif/src/convert).
+
+@final
+class Pid:
+    """An Erlang process, of this node or another."""
+
+    def __copy__(self) -> Pid: ...
+    def __deepcopy__(self, memo: object, /) -> Pid: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class Ref:
+    """An Erlang reference."""
+
+    def __copy__(self) -> Ref: ...
+    def __deepcopy__(self, memo: object, /) -> Ref: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class Port:
+    """An Erlang port."""
+
+    def __copy__(self) -> Port: ...
+    def __deepcopy__(self, memo: object, /) -> Port: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class Fun:
+    """An Erlang fun."""
+
+    def __copy__(self) -> Fun: ...
+    def __deepcopy__(self, memo: object, /) -> Fun: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class BitString:
+    """The first `bits` bits of `data`, from the most significant one on."""
+
+    def __new__(cls, data: bytes, bits: int) -> Self: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def bits(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class ObjectHandle(Generic[_T]):
+    """Sent to Erlang as a reference; when that comes back, it is `value` again."""
+
+    def __new__(cls, value: _T) -> Self: ...
+    @property
+    def value(self) -> _T: ...
+
+def _atom(name: str, existing_only: bool, /) -> Atom:
+    """The atom of this name, made if need be; ValueError if it may not be."""
+
+def _echo(value: Any) -> Any:
+    """To a term and back, on the calling thread; `erlang.ConversionError`."""
 
 # To a type checker the handles are asyncio's, because the loop's methods answer them in the place
 # of asyncio's. At run time they have the same attributes and methods, but another base.

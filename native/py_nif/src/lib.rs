@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`api`] | what Erlang may call: decode, one call down, encode |
 //! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
+//! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 #![deny(unsafe_code)]
@@ -15,6 +16,7 @@
 mod api;
 mod atoms;
 mod beam;
+mod convert;
 mod error;
 mod loops;
 mod python;

@@ -3,13 +3,13 @@
 //! Programs expect this thread: `signal.signal` works only here, `asyncio.run` handles Ctrl-C
 //! only here.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::Mutex;
 use std::thread;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::command;
 use super::interpreter::{self, Settings};
@@ -152,6 +152,16 @@ pub fn call(
         }
     };
     answer().map_err(|error| printed(py, &error))
+}
+
+/// The value of an expression in `__main__`, with the entries of a dict as its local names.
+pub fn eval<'py>(
+    py: Python<'py>,
+    source: &CStr,
+    names: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let globals = py.import("__main__")?.dict();
+    py.eval(source, Some(&globals), Some(names.cast::<PyDict>()?))
 }
 
 /// As Python prints it: `traceback.format_exception`, or the bare error if even that fails.

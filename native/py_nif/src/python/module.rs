@@ -21,7 +21,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     transports::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
-    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)
+    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    crate::convert::register(module)
 }
 
 /// Makes both names importable in this interpreter. There is no file behind them: outside a node
