@@ -65,6 +65,7 @@
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
+-export([sleep_done/1]).
 %% For py_signals and py_signal_handler.
 -export([
     signals_started/0,
@@ -78,10 +79,10 @@
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
 %% To try what values become: docs/values.md.
--export([python_echo/2, python_eval/2, python_eval_error/5]).
+-export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
--export_type([signal_request/0, os_signal/0]).
+-export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([task/0, task_target/0, task_work/0]).
 
 -on_load(init/0).
@@ -125,6 +126,7 @@
     fd_ready/1,
     timer_fired/1,
     loop_release/1,
+    sleep_done/1,
     signals_started/0,
     signals_stopped/0,
     signals_wanted/0,
@@ -148,7 +150,7 @@
     python_loop_of/1,
     python_loop_owners/0,
     python_echo/2,
-    python_eval/2,
+    python_eval/3,
     python_eval_error/5
 ]).
 
@@ -159,6 +161,8 @@
 -opaque timer_ref() :: reference().
 %% A loop's epoll set, in messages between a loop and its keeper.
 -opaque poll_set() :: reference().
+%% A Python thread that sleeps on a timer of the router.
+-opaque sleeper() :: reference().
 %% A Python thread that waits for py_signals.
 -opaque signal_request() :: reference().
 %% As in os:set_signal/2; which of them there are depends on the OTP release.
@@ -436,6 +440,10 @@ timer_fired(_LoopId) -> erlang:nif_error(not_loaded).
 -spec loop_release(poll_set()) -> ok.
 loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 
+%% @private
+-spec sleep_done(sleeper()) -> ok.
+sleep_done(_Sleeper) -> erlang:nif_error(not_loaded).
+
 %%% Signals of the operating system: see py_signals
 
 %% @private
@@ -487,32 +495,37 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
 
+%%% To try what values become (docs/values.md): answers come as
+%%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+
+%% The term as Python has it, converted back.
 %% @private
-%% Answers with `{py_main, Token, {ok, Term} | {error, Exception}}': the term as Python has it,
-%% converted back.
 -spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
 python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
 
+%% The value of an expression in `__main__', with local names.
 %% @private
-%% Evaluates an expression in `__main__'; answers as python_echo/2.
--spec python_eval(Token :: integer(), binary()) -> ok | {error, occupied}.
-python_eval(_Token, _Source) -> erlang:nif_error(not_loaded).
+-spec python_eval(Token :: integer(), binary(), Names :: #{binary() | atom() => term()}) ->
+    ok | {error, occupied}.
+python_eval(_Token, _Source, _Names) -> erlang:nif_error(not_loaded).
 
+%% As python_eval/3, with this exception as `error' (an `erlang.Error').
 %% @private
-%% As python_eval/2, with this exception as `error' (an `erlang.Error').
 -spec python_eval_error(
-    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: list()
+    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: term()
 ) -> ok | {error, occupied}.
 python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).
 
 %%% Requests: see py, py_calls, py_event_loop_server
 
-%% @private The answer comes as `{py_reply, Token, Result}', unless it is given up before.
+%% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
+%% @private
 -spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
     {ok, task()} | {error, not_started | overload | loop_down}.
 task_submit(_Token, _Target, _Work) -> erlang:nif_error(not_loaded).
 
-%% @private `ok': no answer will come; `done': it is in the mailbox.
+%% `ok': no answer will come; `done': it is in the mailbox.
+%% @private
 -spec task_give_up(task()) -> ok | done.
 task_give_up(_Task) -> erlang:nif_error(not_loaded).
 
@@ -520,7 +533,8 @@ task_give_up(_Task) -> erlang:nif_error(not_loaded).
 -spec task_cancel(task()) -> ok.
 task_cancel(_Task) -> erlang:nif_error(not_loaded).
 
-%% @private Whether an answer may still come.
+%% Whether an answer may still come.
+%% @private
 -spec task_is_open(task()) -> boolean().
 task_is_open(_Task) -> erlang:nif_error(not_loaded).
 
@@ -535,7 +549,7 @@ calls_info() -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_start(
     integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
-) -> {ok, loop_ref()} | {error, reason()}.
+) -> {ok, loop_ref()} | {error, not_started | reason()}.
 python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
 
 %% @private

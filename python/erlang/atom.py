@@ -16,6 +16,7 @@ class Atom(str):
     names in a program, not for data; Python can make 100,000 in the life of a node.
     """
 
+    __module__ = "erlang"
     __slots__ = ()
 
     def __new__(cls, name: str) -> Atom:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 class ConversionError(ValueError):
     """A value has no form on the other side. `path` says where in it: `args[2]["x"]`."""
 
+    __module__ = "erlang"
+
     def __init__(self, problem: str, path: str) -> None:
         super().__init__(problem, path)
         self.problem = problem
@@ -34,6 +36,8 @@ class Error(Exception):
     Python value, or the text of one that cannot be a Python value. `stacktrace` begins with the
     innermost call.
     """
+
+    __module__ = "erlang"
 
     def __init__(
         self, kind: str, reason: Any, stacktrace: object = None, text: str | None = None

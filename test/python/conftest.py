@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 #: Seconds after which a test hangs. None waits that long: each waits for what it wants.
-PATIENCE = 60
+PATIENCE = 20
 
 LOOPS = {
     "asyncio": asyncio.SelectorEventLoop,

@@ -155,14 +155,14 @@ async def endpoint(**options: Any) -> AsyncIterator[tuple[Any, Datagrams]]:
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A stream handler that answers what it gets."""
-    try:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
+    """A stream handler that answers what it gets. Clients may leave as they like."""
+    with contextlib.suppress(ConnectionError):
+        try:
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
             await writer.wait_closed()
 
 

@@ -27,7 +27,7 @@ def short_of_fds():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_backs_off_and_recovers(loop, unhandled, short_of_fds, monkeypatch):
+async def test_backs_off_and_recovers(loop, loop_name, unhandled, short_of_fds, monkeypatch):
     monkeypatch.setattr(constants, "ACCEPT_RETRY_DELAY", 0.05)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
@@ -43,7 +43,8 @@ async def test_backs_off_and_recovers(loop, unhandled, short_of_fds, monkeypatch
     assert after.user + after.system - before.user - before.system < 0.2
     assert {context["exception"].errno for context in unhandled} == {errno.EMFILE}
     assert "accept() out of system resource" in unhandled[0]["message"]
-    assert len(unhandled) < 100
+    if loop_name == "erlang_loop":  # asyncio tries as often as its backlog is long, each time.
+        assert len(unhandled) < 20
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     await loop.sock_sendall(client, b"still there?")
@@ -54,8 +55,9 @@ async def test_backs_off_and_recovers(loop, unhandled, short_of_fds, monkeypatch
     await server.wait_closed()
 
 
+@pytest.mark.ours
 async def test_server_closed_meanwhile(loop, unhandled, short_of_fds, monkeypatch):
-    """The retry finds nothing to do."""
+    """The retry finds nothing to do. (asyncio's own then watches fd -1: ValueError.)"""
     monkeypatch.setattr(constants, "ACCEPT_RETRY_DELAY", 0.02)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
@@ -80,7 +82,9 @@ async def test_client_out_of_fds(loop, short_of_fds):
     assert caught.value.errno == errno.EMFILE
 
 
+@pytest.mark.ours
 def test_no_fd_for_a_new_loop(loop, short_of_fds):
+    """An error, and nothing half made is left."""
     short_of_fds()
     with pytest.raises(OSError) as caught:
         type(loop)()

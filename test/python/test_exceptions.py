@@ -206,9 +206,7 @@ async def test_error_received(loop, unhandled):
 
 async def test_pipe_protocols(loop, unhandled):
     read, write = os.pipe()
-    _, protocol = await loop.connect_read_pipe(
-        failing("data_received"), os.fdopen(read, "rb", 0)
-    )
+    _, protocol = await loop.connect_read_pipe(failing("data_received"), os.fdopen(read, "rb", 0))
     os.write(write, b"hello")
     await eventually(lambda: unhandled)
     assert errors(unhandled) == [OursError]

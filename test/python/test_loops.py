@@ -68,7 +68,7 @@ def test_close(loop):
         lambda: other.call_later(1, print),
         lambda: other.call_at(1, print),
         lambda: other.call_soon_threadsafe(print),
-        lambda: other.run_forever(),
+        other.run_forever,
         lambda: other.add_reader(0, print),
         lambda: other.run_in_executor(None, print),
     ):

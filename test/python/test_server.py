@@ -91,7 +91,7 @@ async def test_async_with(loop):
 
 async def test_several_addresses(loop):
     server = await asyncio.start_server(echo, ["127.0.0.1", "127.0.0.2", "::1"], 0)
-    addresses = [sock.getsockname()[:2] for sock in server.sockets]
+    addresses = sorted(sock.getsockname()[:2] for sock in server.sockets)
     assert [host for host, _ in addresses] == ["127.0.0.1", "127.0.0.2", "::1"]
     for address in addresses:
         reader, writer = await asyncio.open_connection(*address)

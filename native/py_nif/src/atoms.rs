@@ -14,6 +14,7 @@ rustler::atoms! {
     arm,
     loop_closed,
     loop_timer,
+    sleep,
     start_worker,
 
     // poll_events

@@ -9,7 +9,10 @@
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 //! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
 #![deny(unsafe_code)]
-#![allow(missing_docs, reason = "nothing in a cdylib is visible to other crates")]
+#![allow(
+    missing_docs,
+    reason = "nothing in a cdylib is visible to other crates"
+)]
 
 mod api;
 mod atoms;

@@ -5,6 +5,7 @@
 use std::ffi::CString;
 
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term};
 
 use crate::atoms;
@@ -96,13 +97,27 @@ fn python_echo<'a>(env: Env<'a>, token: i64, term: Term<'a>) -> Term<'a> {
     })
 }
 
-/// Evaluates an expression in `__main__`, on Python's main thread; the answer is as for
-/// `python_echo`.
+/// Evaluates an expression in `__main__`, on Python's main thread, with the entries of a map as
+/// its local names; the answer is as for `python_echo`.
 #[rustler::nif]
-fn python_eval<'a>(env: Env<'a>, token: i64, source: Binary<'a>) -> NifResult<Term<'a>> {
+fn python_eval<'a>(
+    env: Env<'a>,
+    token: i64,
+    source: Binary<'a>,
+    names: Term<'a>,
+) -> NifResult<Term<'a>> {
     let source = CString::new(source.as_slice()).map_err(|_| rustler::Error::BadArg)?;
+    if !names.is_map() {
+        return Err(rustler::Error::BadArg);
+    }
+    let terms = OwnedEnv::new();
+    let names = terms.save(names);
     Ok(on_main_thread(env, token, move |py, env| {
-        Ok(convert::to_term(env, &main_thread::eval(py, &source, &[])?)?)
+        let names = terms.run(|env| convert::to_python(py, names.load(env)))?;
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
     }))
 }
 
@@ -124,8 +139,13 @@ fn python_eval_error<'a>(
         let error = terms.run(|env| {
             convert::exception::from_erlang(py, &class, reason.load(env), stacktrace.load(env))
         });
-        let error = error.into_value(py).into_any();
-        Ok(convert::to_term(env, &main_thread::eval(py, &source, &[("error", error)])?)?)
+        let names = [("error", error.into_value(py))]
+            .into_py_dict(py)?
+            .into_any();
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
     }))
 }
 

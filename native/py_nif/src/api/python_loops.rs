@@ -10,6 +10,7 @@ use crate::beam::resource::Ref;
 use crate::error::{done_or_error, Error};
 use crate::loops::{registry, LoopRef, NativeLoop};
 use crate::python::loop_thread::{self, Owner, Start};
+use crate::python::main_thread;
 
 /// The calling process owns the loop; it is told `{py_loop, Token, ...}`.
 #[rustler::nif]
@@ -25,6 +26,9 @@ fn python_loop_start<'a>(
         pid: env.pid(),
         token,
     };
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
     let start = || -> Result<Ref<LoopRef>, Error> {
         let native = NativeLoop::for_requests(env, WaitPolicy::default(), limit)?;
         let reference = Ref::new(LoopRef(native.clone()));

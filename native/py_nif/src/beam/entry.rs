@@ -67,6 +67,7 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
         && resource::open::<loops::FdRef>(env)
         && resource::open::<loops::TimerRef>(env)
         && resource::open::<loops::signals::Request>(env)
+        && resource::open::<loops::sleeps::Sleeper>(env)
         && resource::open::<tasks::Task>(env)
         && resource::open::<convert::PythonObject>(env)
         && resource::open::<convert::SharedBytes>(env);

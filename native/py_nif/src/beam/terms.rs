@@ -4,15 +4,17 @@
 //! what the VM's `..._from_array` calls take.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, CStr};
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{size_of, ManuallyDrop, MaybeUninit};
 use std::ptr;
 use std::slice;
+use std::sync::OnceLock;
 
 use rustler::sys::{self, ErlNifTerm};
 use rustler::{Env, LocalPid, OwnedEnv, Term};
 
+use super::forked;
 use super::resource::{Ref, Resource};
 
 /// A term of the environment `'a`.
@@ -72,7 +74,9 @@ impl<'a> Elements<'a> {
     #[inline]
     pub fn get(&self, index: usize) -> Option<Term<'a>> {
         // SAFETY: an element belongs to the environment of its tuple.
-        self.words.get(index).map(|&word| unsafe { Term::new(self.env, word) })
+        self.words
+            .get(index)
+            .map(|&word| unsafe { Term::new(self.env, word) })
     }
 }
 
@@ -96,21 +100,68 @@ pub fn tuple<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
     }
 }
 
+/// Keys that a map can have when it is made in one call, here: up to this number the VM sorts
+/// without asking for its scheduler, which a thread of ours has not got (erlang/otp#8208).
+const SORTED_ANYWHERE: usize = 128;
+
+/// Whether a map of this size is better made in an environment that is then let go of: see
+/// [`map`].
+pub fn map_leaves_garbage(size: usize) -> bool {
+    size > SORTED_ANYWHERE && !vm_sorts_anywhere()
+}
+
 /// `None`: two keys are the same.
+///
+/// Where a large map cannot be made in one call it grows key by key, and what it was before each
+/// stays in the environment: about 500 bytes a key.
 #[inline]
 pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<Term<'a>> {
     assert_eq!(keys.len(), values.len());
+    let at_once = match map_leaves_garbage(keys.len()) {
+        true => SORTED_ANYWHERE,
+        false => keys.len(),
+    };
     let mut made = MaybeUninit::uninit();
     // SAFETY: as in `list`, for two arrays of the same length; `made` is a term of `env` when
     // the VM answers non-zero.
-    unsafe {
+    let mut map = unsafe {
         let keys_at = keys.as_ptr() as *const ErlNifTerm;
         let values_at = values.as_ptr() as *const ErlNifTerm;
-        let env_at = env.as_c_arg();
-        let count = keys.len();
-        (sys::enif_make_map_from_arrays(env_at, keys_at, values_at, count, made.as_mut_ptr()) != 0)
-            .then(|| Term::new(env, made.assume_init()))
+        let (env_at, made_at) = (env.as_c_arg(), made.as_mut_ptr());
+        if sys::enif_make_map_from_arrays(env_at, keys_at, values_at, at_once, made_at) == 0 {
+            return None;
+        }
+        Term::new(env, made.assume_init())
+    };
+    for (key, value) in keys[at_once..].iter().zip(&values[at_once..]) {
+        map = map.map_put(key.term(env), value.term(env)).ok()?;
     }
+    // The VM refuses equal keys only in small maps; larger ones lose some and may be broken
+    // (erlang/otp#10975).
+    map.map_size()
+        .is_ok_and(|size| size == keys.len())
+        .then_some(map)
+}
+
+/// From OTP 27.3 on (ERTS 15.2.3). Older releases have had the correction in some patches, which
+/// cannot be told apart.
+fn vm_sorts_anywhere() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let mut info = MaybeUninit::<sys::ErlNifSysInfo>::zeroed();
+        // SAFETY: the VM fills the structure; its texts are literals.
+        let version = unsafe {
+            sys::enif_system_info(info.as_mut_ptr(), size_of::<sys::ErlNifSysInfo>());
+            let text = info.assume_init().erts_version;
+            match text.is_null() {
+                true => "",
+                false => CStr::from_ptr(text).to_str().unwrap_or(""),
+            }
+        };
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0u32));
+        let mut next = || parts.next().unwrap_or(0);
+        (next(), next(), next()) >= (15, 2, 3)
+    })
 }
 
 /// In the order of Erlang's `lists:sort/1`.
@@ -150,7 +201,7 @@ enum Kept {
     /// By far the most frequent ones, and they need no environment.
     Local(ErlNifTerm),
     /// The copy is the only term of its environment, and none is added.
-    Copied(OwnedEnv, ErlNifTerm),
+    Copied(ManuallyDrop<OwnedEnv>, ErlNifTerm),
 }
 
 // SAFETY: the environment is only read (compared, hashed, copied from, printed), which the VM
@@ -164,7 +215,7 @@ impl KeptTerm {
         }
         let env = OwnedEnv::new();
         let copied = env.run(|env| term.in_env(env).as_c_arg());
-        KeptTerm(Kept::Copied(env, copied))
+        KeptTerm(Kept::Copied(ManuallyDrop::new(env), copied))
     }
 
     /// Shows the term to `look`.
@@ -192,6 +243,18 @@ impl KeptTerm {
             // SAFETY: as in `with`.
             Kept::Local(pid) => unsafe { Term::new(env, *pid) },
             Kept::Copied(..) => self.with(|term| term.in_env(env)),
+        }
+    }
+}
+
+impl Drop for KeptTerm {
+    fn drop(&mut self) {
+        if let Kept::Copied(env, _) = &mut self.0 {
+            // There is no VM in a forked copy to give it back to.
+            if !forked::is_copy() {
+                // SAFETY: dropped once, here.
+                unsafe { ManuallyDrop::drop(env) };
+            }
         }
     }
 }

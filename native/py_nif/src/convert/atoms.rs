@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyBool, PyString, PyType};
 use rustler::{Atom, Env, OwnedEnv, Term};
 
 use super::error::ConvertError;
@@ -20,9 +20,11 @@ const MAX_NAME: usize = 255;
 
 #[derive(Default)]
 struct Table {
-    /// By atom: its object, or what it means in Python (`true`, `none`).
-    objects: HashMap<Atom, Py<PyAny>>,
-    /// By address of an object in `objects`: its atom.
+    /// By atom: what it becomes.
+    values: HashMap<Atom, Py<PyAny>>,
+    /// By atom: its `erlang.Atom`, where that is not what it becomes (`true`, `none`).
+    hidden: HashMap<Atom, Py<PyAny>>,
+    /// By address of an `erlang.Atom` in these: its atom.
     atoms: HashMap<usize, Atom>,
     new_atoms: usize,
 }
@@ -43,32 +45,53 @@ pub fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// True, False, None or an `erlang.Atom`.
 pub fn to_python<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
-    if let Some(Table { objects, .. }) = &*table() {
-        if let Some(known) = objects.get(&atom) {
+    if let Some(Table { values, .. }) = &*table() {
+        if let Some(known) = values.get(&atom) {
             return Ok(known.bind(py).clone());
         }
     }
-    let new = meaning(py, atom)?;
+    let value = match meaning(py, atom) {
+        Some(value) => value,
+        None => object(py, atom)?,
+    };
     let mut table = table();
-    let Table { objects, atoms, .. } = table.get_or_insert_default();
+    let Table { values, atoms, .. } = table.get_or_insert_default();
     // Another thread may have been here while Python made the object: one of them is kept.
-    let kept = objects.entry(atom).or_insert_with(|| new.clone().unbind());
+    let kept = values.entry(atom).or_insert_with(|| value.unbind());
     atoms.insert(kept.as_ptr() as usize, atom);
     Ok(kept.bind(py).clone())
 }
 
-fn meaning(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
-    if atom == atoms::true_() {
-        return Ok(true.into_pyobject(py)?.to_owned().into_any());
+/// The `erlang.Atom`, always.
+fn named<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
+    if meaning(py, atom).is_none() {
+        return to_python(py, atom);
     }
-    if atom == atoms::false_() {
-        return Ok(false.into_pyobject(py)?.to_owned().into_any());
+    let object = object(py, atom)?;
+    let mut table = table();
+    let Table { hidden, atoms, .. } = table.get_or_insert_default();
+    let kept = hidden.entry(atom).or_insert_with(|| object.unbind());
+    atoms.insert(kept.as_ptr() as usize, atom);
+    Ok(kept.bind(py).clone())
+}
+
+/// Of the atoms that are something else than an `erlang.Atom` in Python.
+fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
+    if atom == atoms::true_() || atom == atoms::false_() {
+        return Some(
+            PyBool::new(py, atom == atoms::true_())
+                .to_owned()
+                .into_any(),
+        );
     }
-    if [atoms::none(), atoms::nil(), atoms::undefined()].contains(&atom) {
-        return Ok(py.None().into_bound(py));
-    }
+    let nothing = [atoms::none(), atoms::nil(), atoms::undefined()];
+    nothing.contains(&atom).then(|| py.None().into_bound(py))
+}
+
+fn object(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
     let name = OwnedEnv::new().run(|env| name(atom.to_term(env)));
-    py.get_type::<PyString>().call_method1("__new__", (class(py)?, name))
+    py.get_type::<PyString>()
+        .call_method1("__new__", (class(py)?, name))
 }
 
 /// The atom of an `erlang.Atom`.
@@ -88,10 +111,8 @@ pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
 /// For the constructors of `erlang.Atom`: the atom of this name, made if need be.
 #[pyfunction]
 #[pyo3(signature = (name, existing_only, /))]
-pub fn _atom<'py>(
-    name: &Bound<'py, PyString>,
-    existing_only: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<Bound<'py, PyAny>> {
+    super::in_node()?;
     let py = name.py();
     let text = name.to_str()?;
     if text.chars().count() > MAX_NAME {
@@ -105,7 +126,7 @@ pub fn _atom<'py>(
             new(env, text).ok_or_else(|| PyValueError::new_err(format!("no atom: {text:?}")))
         }
     })?;
-    Ok(to_python(py, atom)?)
+    Ok(named(py, atom)?)
 }
 
 fn count_new() -> PyResult<()> {
@@ -140,7 +161,8 @@ fn existing(env: Env<'_>, name: &str) -> Option<Atom> {
         return Some(atom);
     }
     // Safe mode: an atom that does not exist is refused.
-    env.binary_to_term(&external(name)).and_then(|(term, _)| Atom::from_term(term).ok())
+    env.binary_to_term(&external(name))
+        .and_then(|(term, _)| Atom::from_term(term).ok())
 }
 
 fn new(env: Env<'_>, name: &str) -> Option<Atom> {

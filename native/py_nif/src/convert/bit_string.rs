@@ -54,14 +54,21 @@ impl BitString {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("BitString({}, {})", self.data(py).repr()?, self.bits))
+        Ok(format!(
+            "BitString({}, {})",
+            self.data(py).repr()?,
+            self.bits
+        ))
     }
 
     fn __reduce__<'py>(
         slf: &Bound<'py, Self>,
     ) -> (Bound<'py, PyAny>, (Bound<'py, PyBytes>, usize)) {
         let value = slf.get();
-        (slf.get_type().into_any(), (value.data(slf.py()), value.bits))
+        (
+            slf.get_type().into_any(),
+            (value.data(slf.py()), value.bits),
+        )
     }
 }
 

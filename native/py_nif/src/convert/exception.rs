@@ -26,7 +26,8 @@ pub fn to_term<'a>(env: Env<'a>, py: Python<'_>, error: &PyErr) -> Term<'a> {
         above: Vec::new(),
         left: MAX_EXCEPTIONS,
     };
-    walk.describe(error.value(py).as_any())
+    // Before Python 3.12 the traceback is kept beside the exception until this is called.
+    walk.describe(error.clone_ref(py).into_value(py).bind(py).as_any())
 }
 
 struct Walk<'a, 'py> {
@@ -64,9 +65,7 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn other(&mut self, error: Option<Bound<'py, PyAny>>) -> Term<'a> {
         let known = |error: &Bound<'py, PyAny>| self.above.iter().any(|one| one.is(error));
         match error {
-            Some(error)
-                if self.left > 0 && self.above.len() < MAX_CHAIN && !known(&error) =>
-            {
+            Some(error) if self.left > 0 && self.above.len() < MAX_CHAIN && !known(&error) => {
                 self.describe(&error)
             }
             _ => names::none().encode(self.env),
@@ -91,7 +90,10 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn notes(&self, error: &Bound<'py, PyAny>) -> Term<'a> {
         let notes = attribute(error, "__notes__").and_then(|notes| notes.try_iter().ok());
         let texts = notes.into_iter().flatten().flatten().take(MAX_NOTES);
-        texts.map(|note| text_of(&note)).collect::<Vec<_>>().encode(self.env)
+        texts
+            .map(|note| text_of(&note))
+            .collect::<Vec<_>>()
+            .encode(self.env)
     }
 
     /// From the outermost call to the one that raised.
@@ -123,11 +125,15 @@ impl<'a, 'py> Walk<'a, 'py> {
         let frame = attribute(entry, "tb_frame");
         let code = frame.as_ref().and_then(|frame| attribute(frame, "f_code"));
         let part = |name: &str| {
-            code.as_ref().and_then(|code| attribute(code, name)).map(|text| text_of(&text))
+            code.as_ref()
+                .and_then(|code| attribute(code, name))
+                .map(|text| text_of(&text))
         };
         let file = part("co_filename").unwrap_or_default();
         // With the class, from Python 3.11 on.
-        let function = part("co_qualname").or_else(|| part("co_name")).unwrap_or_default();
+        let function = part("co_qualname")
+            .or_else(|| part("co_name"))
+            .unwrap_or_default();
         let globals = frame.and_then(|frame| attribute(&frame, "f_globals"));
         let source = source_line(entry.py(), &file, line, globals).unwrap_or_default();
         self.frame(&file, line, &function, source.trim())
@@ -175,7 +181,10 @@ fn text_of(value: &Bound<'_, PyAny>) -> String {
 
 fn bounded(mut text: String) -> String {
     if text.len() > MAX_TEXT {
-        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        let end = (0..=MAX_TEXT)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
@@ -199,7 +208,9 @@ fn source_line(
     globals: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     static GET_LINE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let line = GET_LINE.import(py, "linecache", "getline")?.call1((file, line, globals))?;
+    let line = GET_LINE
+        .import(py, "linecache", "getline")?
+        .call1((file, line, globals))?;
     Ok(text_of(&line))
 }
 
@@ -215,7 +226,9 @@ pub fn from_erlang(py: Python<'_>, kind: &str, reason: Term<'_>, stacktrace: Ter
             Err(never) => match never {},
         },
     };
-    let stacktrace = super::to_python(py, stacktrace).map(Bound::unbind).unwrap_or_else(|_| py.None());
+    let stacktrace = super::to_python(py, stacktrace)
+        .map(Bound::unbind)
+        .unwrap_or_else(|_| py.None());
     match ERROR.import(py, "erlang.errors", "Error") {
         Ok(class) => PyErr::from_type(class.clone(), (kind.to_owned(), reason, stacktrace, text)),
         Err(error) => error,

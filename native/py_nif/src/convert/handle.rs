@@ -50,8 +50,9 @@ pub struct Handle(Ref<PythonObject>);
 #[pymethods]
 impl Handle {
     #[new]
-    fn new(value: Py<PyAny>) -> Self {
-        Handle(Ref::new(PythonObject(value)))
+    fn new(value: Py<PyAny>) -> PyResult<Self> {
+        super::in_node()?;
+        Ok(Handle(Ref::new(PythonObject(value))))
     }
 
     #[getter]

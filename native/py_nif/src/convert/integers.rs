@@ -33,7 +33,9 @@ fn big_to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
         return Err(too_large());
     }
     let bytes = PyBytes::new(py, digits);
-    let absolute = py.get_type::<PyInt>().call_method1("from_bytes", (bytes, "little"))?;
+    let absolute = py
+        .get_type::<PyInt>()
+        .call_method1("from_bytes", (bytes, "little"))?;
     Ok(match sign {
         0 => absolute,
         _ => absolute.neg()?,
@@ -75,9 +77,13 @@ fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, 
     external.push(u8::from(negative));
     external.extend_from_slice(digits.as_bytes());
     // From OTP 27 on the VM has a limit of its own, half of ours.
-    env.binary_to_term(&external).map(|(term, _)| term).ok_or_else(too_large)
+    env.binary_to_term(&external)
+        .map(|(term, _)| term)
+        .ok_or_else(too_large)
 }
 
 fn too_large() -> ConvertError {
-    ConvertError::refused("an integer of this size cannot cross (at most 1 MiB; send text or bytes)")
+    ConvertError::refused(
+        "an integer of this size cannot cross (at most 1 MiB; send text or bytes)",
+    )
 }

@@ -19,7 +19,10 @@ mod shared_bytes;
 mod to_python;
 mod to_term;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+
+use crate::beam::forked;
 
 pub use handle::PythonObject;
 pub use shared_bytes::SharedBytes;
@@ -43,9 +46,20 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_echo, module)?)
 }
 
+/// What Python code calls of its own accord must not reach for the VM in a forked copy.
+fn in_node() -> PyResult<()> {
+    match forked::is_copy() {
+        true => Err(PyRuntimeError::new_err(
+            "this process was forked from an Erlang node, and has no Erlang in it",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// To a term and back, on the calling thread.
 #[pyfunction]
 fn _echo<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    in_node()?;
     let env = rustler::OwnedEnv::new();
     env.run(|env| {
         let term = to_term(env, value).map_err(|error| error.within("value"))?;

@@ -44,7 +44,9 @@ macro_rules! opaque {
                 slf
             }
 
-            fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+            #[pyo3(signature = (memo, /))]
+            fn __deepcopy__(slf: Py<Self>, memo: &Bound<'_, PyAny>) -> Py<Self> {
+                let _ = memo;
                 slf
             }
         }

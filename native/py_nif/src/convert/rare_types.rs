@@ -42,7 +42,9 @@ pub fn find<'a, 'py>(
     }
     if let Ok(time) = value.cast::<PyTime>() {
         if time.get_tzinfo().is_some() {
-            return Err(ConvertError::refused("a time with a time zone has no form in Erlang"));
+            return Err(ConvertError::refused(
+                "a time with a time zone has no form in Erlang",
+            ));
         }
         let micro = time.get_microsecond();
         return Ok(Rare::Term((names::time(), hms(time), micro).encode(env)));
@@ -50,7 +52,9 @@ pub fn find<'a, 'py>(
     if let Ok(delta) = value.cast::<PyDelta>() {
         let (days, seconds) = (delta.get_days(), delta.get_seconds());
         let micro = delta.get_microseconds();
-        return Ok(Rare::Term((names::timedelta(), days, seconds, micro).encode(env)));
+        return Ok(Rare::Term(
+            (names::timedelta(), days, seconds, micro).encode(env),
+        ));
     }
     if class.is_subclass(decimal_class(py)?)? {
         return Ok(Rare::Term(tagged_text(env, names::decimal(), value)?));
@@ -95,7 +99,9 @@ fn stand_in<'a, 'py>(
 fn fields<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     static FIELDS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
-    let fields = FIELDS.import(py, "dataclasses", "fields")?.call1((value.get_type(),))?;
+    let fields = FIELDS
+        .import(py, "dataclasses", "fields")?
+        .call1((value.get_type(),))?;
     let fields = fields.cast_into::<PyTuple>()?;
     let mut found = Vec::with_capacity(2 * fields.len());
     for field in fields.iter() {
@@ -125,7 +131,9 @@ fn utc_offset<'a>(env: Env<'a>, moment: &Bound<'_, PyAny>) -> Result<Term<'a>, C
     let offset = offset.cast_into::<PyDelta>().map_err(PyErr::from)?;
     match offset.get_microseconds() {
         0 => Ok((offset.get_days() * 86_400 + offset.get_seconds()).encode(env)),
-        _ => Err(ConvertError::refused("a time zone off by parts of a second cannot be sent")),
+        _ => Err(ConvertError::refused(
+            "a time zone off by parts of a second cannot be sent",
+        )),
     }
 }
 
@@ -148,10 +156,7 @@ fn tagged_text<'a>(
 
 /// Whether numpy is there is asked each time, because it can be imported at any time; a value of
 /// its types cannot exist before that.
-fn numpy<'a, 'py>(
-    env: Env<'a>,
-    value: &Bound<'py, PyAny>,
-) -> Result<Rare<'a, 'py>, ConvertError> {
+fn numpy<'a, 'py>(env: Env<'a>, value: &Bound<'py, PyAny>) -> Result<Rare<'a, 'py>, ConvertError> {
     static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
     let modules = MODULES.import(py, "sys", "modules")?;
@@ -188,7 +193,16 @@ fn ndarray<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, Conve
     let kind: String = dtype.getattr("str")?.extract()?;
     let shape: Vec<u64> = array.getattr("shape")?.extract()?;
     let shape: Vec<_> = shape.iter().map(|size| size.encode(env).into()).collect();
-    let bytes = array.call_method0("tobytes")?.cast_into::<PyBytes>().map_err(PyErr::from)?;
+    let bytes = array
+        .call_method0("tobytes")?
+        .cast_into::<PyBytes>()
+        .map_err(PyErr::from)?;
     let binary = shared_bytes::of_bytes(env, &bytes);
-    Ok((names::ndarray(), kind, crate::beam::terms::tuple(env, &shape), binary).encode(env))
+    Ok((
+        names::ndarray(),
+        kind,
+        crate::beam::terms::tuple(env, &shape),
+        binary,
+    )
+        .encode(env))
 }

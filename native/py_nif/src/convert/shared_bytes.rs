@@ -47,7 +47,11 @@ pub fn of_str<'a>(env: Env<'a>, value: &Bound<'_, PyString>) -> PyResult<Term<'a
 }
 
 fn is_ascii(value: &Bound<'_, PyString>) -> PyResult<bool> {
-    value.py().get_type::<PyString>().call_method1("isascii", (value,))?.is_truthy()
+    value
+        .py()
+        .get_type::<PyString>()
+        .call_method1("isascii", (value,))?
+        .is_truthy()
 }
 
 /// The binary of a bytearray, which may change: a copy.

@@ -25,7 +25,10 @@ pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
                 key_from: usize::MAX,
             };
             walk.run(frame).map_err(|mut error| {
-                walk.frames.iter().rev().for_each(|frame| error.step(frame.step()));
+                walk.frames
+                    .iter()
+                    .rev()
+                    .for_each(|frame| error.step(frame.step()));
                 error
             })
         }
@@ -74,7 +77,9 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
         },
         TermType::List => {
             if term.list_length().is_err() {
-                return Err(ConvertError::refused("an improper list has no form in Python"));
+                return Err(ConvertError::refused(
+                    "an improper list has no form in Python",
+                ));
             }
             return Ok(Opened::Inside(Frame::List {
                 rest: term,
@@ -83,7 +88,9 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
         }
         TermType::Tuple => return open_tuple(py, term),
         TermType::Map => {
-            let pairs: Vec<_> = MapIterator::new(term).ok_or_else(|| unknown(term))?.collect();
+            let pairs: Vec<_> = MapIterator::new(term)
+                .ok_or_else(|| unknown(term))?
+                .collect();
             return Ok(Opened::Inside(Frame::Map {
                 size: pairs.len(),
                 pairs: pairs.into_iter(),
@@ -104,7 +111,10 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
 }
 
 fn unknown(term: Term<'_>) -> ConvertError {
-    ConvertError::refused(format!("a term of an unknown type: {}", shortened(format!("{term:?}"))))
+    ConvertError::refused(format!(
+        "a term of an unknown type: {}",
+        shortened(format!("{term:?}"))
+    ))
 }
 
 #[inline]
@@ -150,7 +160,10 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn run(&mut self, outermost: Frame<'a, 'py>) -> Result<Bound<'py, PyAny>, ConvertError> {
         self.frames.push(outermost);
         loop {
-            let frame = self.frames.last_mut().expect("pushed above, popped with a return");
+            let frame = self
+                .frames
+                .last_mut()
+                .expect("pushed above, popped with a return");
             let value = match frame.next() {
                 Some(term) => match open(self.py, term)? {
                     Opened::Leaf(value) => value,
@@ -270,9 +283,9 @@ impl<'a> Frame<'a, '_> {
         match self {
             Frame::List { taken, .. } | Frame::Tuple { taken, .. } => Step::Index(*taken),
             Frame::Map { key: Some(key), .. } => Step::Key(key_text(key)),
-            Frame::Map { now, .. } => {
-                Step::KeyItself(now.map_or_else(String::new, |(key, _)| shortened(format!("{key:?}"))))
-            }
+            Frame::Map { now, .. } => Step::KeyItself(
+                now.map_or_else(String::new, |(key, _)| shortened(format!("{key:?}"))),
+            ),
         }
     }
 }

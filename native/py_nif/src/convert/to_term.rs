@@ -5,7 +5,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList,
     PyMemoryView, PySet, PyString, PyTuple,
 };
-use rustler::{Encoder, Env, Term};
+use rustler::{Encoder, Env, OwnedEnv, Term};
 
 use super::bit_string::BitString;
 use super::error::{key_text, type_name, ConvertError, Step};
@@ -17,26 +17,61 @@ use crate::atoms as names;
 use crate::beam::terms::{self, Word};
 
 /// Values in a value. A few lists, each with the one before in it twice, would fill any memory.
-const MAX_VALUES: usize = 100_000_000;
+const MAX_VALUES: usize = 30_000_000;
 
 /// Converts `value` into a term of `env`.
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     match open(env, value, 0).map_err(|error| error.within("result"))? {
         Opened::Leaf(term) => Ok(term),
-        Opened::Inside(frame) => {
-            let mut walk = Walk {
-                env,
-                frames: Vec::with_capacity(8),
-                words: Vec::with_capacity(8),
-                values: Vec::new(),
-                count: 0,
-            };
-            walk.run(frame).map_err(|mut error| {
-                walk.frames.iter().rev().for_each(|frame| error.step(frame.step()));
-                error.within("result")
-            })
-        }
+        Opened::Inside(frame) => match walk(env, frame, Garbage::Refused)? {
+            Some(term) => Ok(term),
+            None => via_scratch(env, value),
+        },
     }
+}
+
+/// In an environment of its own, from which only the result is taken.
+#[cold]
+fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+    OwnedEnv::new().run(|scratch| {
+        match open(scratch, value, 0).map_err(|error| error.within("result"))? {
+            Opened::Leaf(term) => Ok(term.in_env(env)),
+            Opened::Inside(frame) => {
+                let term = walk(scratch, frame, Garbage::Accepted)?;
+                Ok(term.expect("garbage is accepted").in_env(env))
+            }
+        }
+    })
+}
+
+/// `None`: there would be garbage.
+fn walk<'a>(
+    env: Env<'a>,
+    frame: Frame<'_>,
+    garbage: Garbage,
+) -> Result<Option<Term<'a>>, ConvertError> {
+    let mut walk = Walk {
+        env,
+        frames: Vec::with_capacity(8),
+        words: Vec::with_capacity(8),
+        values: Vec::new(),
+        count: 0,
+        garbage,
+    };
+    walk.run(frame).map_err(|mut error| {
+        walk.frames
+            .iter()
+            .rev()
+            .for_each(|frame| error.step(frame.step()));
+        error.within("result")
+    })
+}
+
+/// What making a large map leaves behind: [`terms::map_leaves_garbage`].
+#[derive(Clone, Copy, PartialEq)]
+enum Garbage {
+    Refused,
+    Accepted,
 }
 
 enum Opened<'a, 'py> {
@@ -83,33 +118,35 @@ fn open<'a, 'py>(
     value: &Bound<'py, PyAny>,
     stand_ins: usize,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
-    Ok(Opened::Leaf(if let Ok(text) = value.cast_exact::<PyString>() {
-        text_to_term(env, text)?
-    } else if let Ok(number) = value.cast_exact::<PyInt>() {
-        integers::to_term(env, number)?
-    } else if value.is_none() {
-        names::none().encode(env)
-    } else if let Ok(truth) = value.cast_exact::<PyBool>() {
-        truth.is_true().encode(env)
-    } else if let Ok(number) = value.cast_exact::<PyFloat>() {
-        float(env, number.value())?
-    } else if let Ok(list) = value.cast_exact::<PyList>() {
-        return Ok(inside(value, Shape::List, Children::List(list.clone())));
-    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-        return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
-    } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-        return Ok(inside(value, Shape::Map, items(dict)));
-    } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
-        shared_bytes::of_bytes(env, bytes)
-    } else if value.get_type().is(atoms::class(value.py())?) {
-        atoms::to_atom(value.cast().map_err(PyErr::from)?)?.encode(env)
-    } else if let Ok(pid) = value.cast_exact::<Pid>() {
-        pid.get().in_env(env)
-    } else if let Ok(reference) = value.cast_exact::<Ref>() {
-        reference.get().in_env(env)
-    } else {
-        return open_other(env, value, stand_ins);
-    }))
+    Ok(Opened::Leaf(
+        if let Ok(text) = value.cast_exact::<PyString>() {
+            text_to_term(env, text)?
+        } else if let Ok(number) = value.cast_exact::<PyInt>() {
+            integers::to_term(env, number)?
+        } else if value.is_none() {
+            names::none().encode(env)
+        } else if let Ok(truth) = value.cast_exact::<PyBool>() {
+            truth.is_true().encode(env)
+        } else if let Ok(number) = value.cast_exact::<PyFloat>() {
+            float(env, number.value())?
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            return Ok(inside(value, Shape::List, Children::List(list.clone())));
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            return Ok(inside(value, Shape::Map, items(dict)));
+        } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+            shared_bytes::of_bytes(env, bytes)
+        } else if value.get_type().is(atoms::class(value.py())?) {
+            atoms::to_atom(value.cast().map_err(PyErr::from)?)?.encode(env)
+        } else if let Ok(pid) = value.cast_exact::<Pid>() {
+            pid.get().in_env(env)
+        } else if let Ok(reference) = value.cast_exact::<Ref>() {
+            reference.get().in_env(env)
+        } else {
+            return open_other(env, value, stand_ins);
+        },
+    ))
 }
 
 /// Our other types, then what the standard library and numpy have, then subclasses.
@@ -161,14 +198,17 @@ fn open_subclass<'a, 'py>(
         return Ok(inside(value, Shape::Map, items(dict)));
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         shared_bytes::of_bytes(env, bytes)
-    } else if let Ok(set) = value.cast::<PySet>() {
-        return Ok(inside(value, Shape::Set, Children::Taken(set.iter().collect())));
-    } else if let Ok(set) = value.cast::<PyFrozenSet>() {
-        return Ok(inside(value, Shape::Set, Children::Taken(set.iter().collect())));
+    } else if value.cast::<PySet>().is_ok() || value.cast::<PyFrozenSet>().is_ok() {
+        // By Python's own iterator, which raises where a subclass does, or if the set changes.
+        let members = value.try_iter()?.collect::<PyResult<_>>()?;
+        return Ok(inside(value, Shape::Set, Children::Taken(members)));
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
         shared_bytes::of_bytearray(env, bytes)
     } else if value.cast::<PyMemoryView>().is_ok() {
-        let bytes = value.call_method0("tobytes")?.cast_into().map_err(PyErr::from)?;
+        let bytes = value
+            .call_method0("tobytes")?
+            .cast_into()
+            .map_err(PyErr::from)?;
         shared_bytes::of_bytes(env, &bytes)
     } else if let Ok(number) = value.cast::<PyComplex>() {
         let (real, imaginary) = (float(env, number.real())?, float(env, number.imag())?);
@@ -246,17 +286,27 @@ struct Walk<'a, 'py> {
     /// For the values of a map, while it is made.
     values: Vec<Word<'a>>,
     count: usize,
+    garbage: Garbage,
 }
 
 impl<'a, 'py> Walk<'a, 'py> {
-    fn run(&mut self, outermost: Frame<'py>) -> Result<Term<'a>, ConvertError> {
+    fn run(&mut self, outermost: Frame<'py>) -> Result<Option<Term<'a>>, ConvertError> {
+        if self.garbage == Garbage::Refused && outermost.leaves_garbage() {
+            return Ok(None);
+        }
         self.frames.push(outermost);
         loop {
-            let frame = self.frames.last_mut().expect("pushed above, popped with a return");
+            let frame = self
+                .frames
+                .last_mut()
+                .expect("pushed above, popped with a return");
             let term = match frame.next() {
                 Some(value) => match open(self.env, &value, 0)? {
                     Opened::Leaf(term) => term,
                     Opened::Inside(inner) => {
+                        if self.garbage == Garbage::Refused && inner.leaves_garbage() {
+                            return Ok(None);
+                        }
                         self.push(inner)?;
                         continue;
                     }
@@ -264,7 +314,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 None => {
                     let term = self.close()?;
                     if self.frames.is_empty() {
-                        return Ok(term);
+                        return Ok(Some(term));
                     }
                     term
                 }
@@ -272,7 +322,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             self.words.push(term.into());
             self.count += 1;
             if self.count > MAX_VALUES {
-                return Err(ConvertError::refused("more than 100,000,000 values in one"));
+                return Err(ConvertError::refused("more than 30,000,000 values in one"));
             }
         }
     }
@@ -341,7 +391,10 @@ impl<'a, 'py> Walk<'a, 'py> {
 }
 
 fn same_neighbours<'a>(sorted: &[Word<'a>]) -> Option<Word<'a>> {
-    sorted.windows(2).find(|pair| terms::identical(pair[0], pair[1])).map(|pair| pair[0])
+    sorted
+        .windows(2)
+        .find(|pair| terms::identical(pair[0], pair[1]))
+        .map(|pair| pair[0])
 }
 
 fn same(what: &str, term: Term<'_>) -> ConvertError {
@@ -363,6 +416,15 @@ impl<'py> Frame<'py> {
         }
     }
 
+    fn leaves_garbage(&self) -> bool {
+        match (&self.children, self.shape) {
+            (Children::Taken(items), Shape::Map | Shape::Fields) => {
+                terms::map_leaves_garbage(items.len() / 2)
+            }
+            _ => false,
+        }
+    }
+
     /// To what was taken last.
     fn step(&self) -> Step {
         let index = self.taken.saturating_sub(1);
@@ -373,7 +435,7 @@ impl<'py> Frame<'py> {
         match self.shape {
             Shape::List | Shape::Tuple => Step::Index(index),
             Shape::Set => Step::Member,
-            Shape::Map if index % 2 == 0 => Step::KeyItself(text(index)),
+            Shape::Map if index.is_multiple_of(2) => Step::KeyItself(text(index)),
             Shape::Map => Step::Key(text(index - 1)),
             Shape::Fields => Step::Field(text(index & !1).trim_matches('"').to_owned()),
         }

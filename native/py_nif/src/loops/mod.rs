@@ -3,8 +3,9 @@
 //! `native_loop` is the loop itself: the core plus its keeper, its end. `keeper` is the Erlang
 //! process that arms it (a `py_event_router` or a `py_event_worker`), `erlang_side` what a loop
 //! without Python has pending, `polling` how that is collected and waited for, `refs` the terms
-//! Erlang holds, `registry` all loops of the node, `requests` what Erlang asked of a loop, `signals` what they hear from the operating
-//! system.
+//! Erlang holds, `registry` all loops of the node, `requests` what Erlang asked of a loop,
+//! `signals` what they hear from the operating system. `sleeps` are threads that wait for the
+//! VM's time without a loop.
 
 mod erlang_side;
 mod keeper;
@@ -14,6 +15,7 @@ mod refs;
 pub mod registry;
 mod requests;
 pub mod signals;
+pub mod sleeps;
 
 pub use keeper::Role;
 pub use native_loop::NativeLoop;

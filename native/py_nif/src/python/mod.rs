@@ -11,9 +11,9 @@
 
 pub mod call_threads;
 pub mod calls;
+mod collector;
 mod command;
 mod command_signals;
-mod collector;
 mod context;
 mod errors;
 mod fd_callbacks;
@@ -28,6 +28,7 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod sleep;
 mod sock_operation;
 mod timer_handle;
 mod transports;

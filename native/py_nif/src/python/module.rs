@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
+use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
 use super::transports;
@@ -18,6 +19,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
     transports::add_classes(module)?;
+    module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     crate::convert::register(module)

@@ -6,9 +6,7 @@
 use std::os::fd::RawFd;
 
 use event_loop::Direction;
-use pyo3::exceptions::{
-    PyAssertionError, PyBrokenPipeError, PyNotImplementedError, PyValueError,
-};
+use pyo3::exceptions::{PyAssertionError, PyBrokenPipeError, PyNotImplementedError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
