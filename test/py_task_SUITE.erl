@@ -21,6 +21,7 @@
     a_queued_function_is_never_run/1,
     a_running_function_is_left_alone/1,
     a_function_answers_after_its_cancel/1,
+    cancel_on_the_way_from_a_call_thread_to_the_loop/1,
     a_killed_caller_with_1000_tasks/1,
     a_killed_caller_with_1000_queued_functions/1,
     a_task_that_nobody_holds_still_answers/1,
@@ -165,6 +166,17 @@ a_function_answers_after_its_cancel(_Config) ->
             ?assertEqual({ok, N}, py:call(called, add, [N, 0]))
         end
      || N <- lists:seq(1, 200)
+    ].
+
+cancel_on_the_way_from_a_call_thread_to_the_loop(_Config) ->
+    _ = [
+        begin
+            Task = submit(called, make_awaitable, []),
+            N rem 3 =:= 0 andalso erlang:yield(),
+            ok = py:cancel(Task),
+            ?assert(lists:member(py:await(Task), [{ok, <<"awaited">>}, {error, cancelled}]))
+        end
+     || N <- lists:seq(1, 500)
     ].
 
 a_killed_caller_with_1000_tasks(_Config) ->

@@ -181,6 +181,10 @@ pub fn forget_coroutine(module: &str, function: &str) {
 
 fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
     let py = value.py();
+    if !task.requeue() {
+        close(&value);
+        return settle(task, home);
+    }
     let target = home.cloned().or_else(super::loop_thread::default_loop);
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);

@@ -1,9 +1,11 @@
 //! A request's life, as the resource that Erlang holds of it.
 //!
 //! ```text
-//! Queued ──> Running ──> Done       the answer was sent
+//! Queued <─> Running ──> Done       the answer was sent
 //!    └──────────┴──────> GivenUp    nobody waits: a time-out, or the caller died
 //! ```
+//!
+//! (Back to Queued goes what a plain function answered and a loop has to await.)
 //!
 //! There is one answer at most, `{py_reply, Token, Result}`, and it is sent under the task's
 //! lock. Giving up takes the same lock: either the answer is in the mailbox by then, or none
@@ -119,12 +121,21 @@ impl Task {
         }
     }
 
-    pub fn is_wanted(&self) -> bool {
-        matches!(self.lock().phase, Phase::Queued | Phase::Running(_))
+    /// What ran has answered something that must be awaited: it waits for its loop. `false`:
+    /// nobody wants it any more.
+    pub fn requeue(&self) -> bool {
+        let mut life = self.lock();
+        match life.phase {
+            Phase::Queued | Phase::Running(_) => {
+                life.phase = Phase::Queued;
+                true
+            }
+            Phase::Done | Phase::GivenUp { .. } => false,
+        }
     }
 
-    pub fn is_done(&self) -> bool {
-        matches!(self.lock().phase, Phase::Done)
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.lock().phase, Phase::Queued | Phase::Running(_))
     }
 
     /// Nobody waits any longer: no answer will be sent. `false`: it was sent already.
