@@ -22,6 +22,7 @@
 start_link(Id, LoopRef) when is_reference(LoopRef) ->
     case gen_server:start_link(?MODULE, {Id, LoopRef}, []) of
         {ok, Pid} -> {ok, Pid};
+        {error, {shutdown, Reason}} -> {error, Reason};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
     end.
@@ -37,7 +38,8 @@ init({Id, LoopRef}) ->
     _ = process_flag(trap_exit, true),
     case py_nif:event_loop_set_worker(LoopRef, self()) of
         ok -> {ok, #state{id = Id, loop = LoopRef}};
-        {error, Reason} -> {stop, Reason}
+        %% No crash worth a report: a program may close its loop before its worker comes.
+        {error, Reason} -> {stop, {shutdown, Reason}}
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.
