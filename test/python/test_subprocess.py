@@ -10,6 +10,7 @@ import threading
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 
 import pytest
+from connections import eventually
 
 
 async def run(code: str, **options) -> asyncio.subprocess.Process:
@@ -83,6 +84,7 @@ async def test_process_ends_before_anybody_waits(loop):
     assert await process.stdout.read() == b""
     assert await process.wait() == 3
     assert await process.wait() == 3
+    await eventually(lambda: process._transport._proc is None)
     with pytest.raises(ProcessLookupError):
         process.kill()
 

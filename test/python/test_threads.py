@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import threading
 
+import command
 import erlang_loop
 import pytest
 from connections import echo
@@ -81,6 +82,18 @@ def test_asyncio_run_in_a_thread_while_a_loop_runs(loop):
 @pytest.mark.ours
 def test_shared_loop_has_no_handle(loop):
     assert loop._loop_handle is None
+
+
+@pytest.mark.ours
+def test_isolated_loops_closed_at_once():
+    """Each is closed before its Erlang process has come; nobody complains of that."""
+    program = """
+from erlang_loop import ErlangEventLoop
+for _ in range(200):
+    ErlangEventLoop(isolated=True).close()
+"""
+    ended = command.run(command.ERLANG_LOOP, "-c", program)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
 @pytest.mark.ours
