@@ -9,7 +9,9 @@
 %% '''
 %%
 %% Besides the messages of {@link py_keeper} the registered one takes `{start_worker, LoopRef}'
-%% from Python: an isolated loop was made and wants its own `py_event_worker'.
+%% from Python: an isolated loop was made and wants its own `py_event_worker'; and
+%% `{sleep, Sleeper, Ms}' from a Python thread that sleeps, followed by `{sleep_over, Sleeper}'
+%% from its timer.
 -module(py_event_router).
 
 -behaviour(gen_server).
@@ -74,6 +76,12 @@ handle_cast(Cast, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info({start_worker, LoopRef}, State) ->
     start_worker(LoopRef),
+    {noreply, State};
+handle_info({sleep, Sleeper, Ms}, State) ->
+    _ = erlang:send_after(Ms, self(), {sleep_over, Sleeper}),
+    {noreply, State};
+handle_info({sleep_over, Sleeper}, State) ->
+    ok = py_nif:sleep_done(Sleeper),
     {noreply, State};
 handle_info(Message, #state{timers = Timers} = State) ->
     case py_keeper:is_message(Message) of

@@ -38,7 +38,7 @@ init({Id, LoopRef}) ->
     _ = process_flag(trap_exit, true),
     case py_nif:event_loop_set_worker(LoopRef, self()) of
         ok -> {ok, #state{id = Id, loop = LoopRef}};
-        %% No crash worth a report: a program may close its loop before its worker comes.
+        %% A loop that was closed before its worker came up is no crash to report.
         {error, Reason} -> {stop, {shutdown, Reason}}
     end.
 

@@ -51,6 +51,7 @@
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
+-export([sleep_done/1]).
 %% For py_signals and py_signal_handler.
 -export([
     signals_started/0,
@@ -63,9 +64,11 @@
 ]).
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
+%% To try what values become: docs/values.md.
+-export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
--export_type([signal_request/0, os_signal/0]).
+-export_type([sleeper/0, signal_request/0, os_signal/0]).
 
 -on_load(init/0).
 
@@ -108,6 +111,7 @@
     fd_ready/1,
     timer_fired/1,
     loop_release/1,
+    sleep_done/1,
     signals_started/0,
     signals_stopped/0,
     signals_wanted/0,
@@ -118,7 +122,10 @@
     python_start/3,
     python_command/3,
     python_main/4,
-    python_running/0
+    python_running/0,
+    python_echo/2,
+    python_eval/3,
+    python_eval_error/5
 ]).
 
 %% A native loop. When the last reference is garbage-collected the loop is closed.
@@ -128,6 +135,8 @@
 -opaque timer_ref() :: reference().
 %% A loop's epoll set, in messages between a loop and its keeper.
 -opaque poll_set() :: reference().
+%% A Python thread that sleeps on a timer of the router.
+-opaque sleeper() :: reference().
 %% A Python thread that waits for py_signals.
 -opaque signal_request() :: reference().
 %% As in os:set_signal/2; which of them there are depends on the OTP release.
@@ -397,6 +406,10 @@ timer_fired(_LoopId) -> erlang:nif_error(not_loaded).
 -spec loop_release(poll_set()) -> ok.
 loop_release(_PollSet) -> erlang:nif_error(not_loaded).
 
+%% @private
+-spec sleep_done(sleeper()) -> ok.
+sleep_done(_Sleeper) -> erlang:nif_error(not_loaded).
+
 %%% Signals of the operating system: see py_signals
 
 %% @private
@@ -447,3 +460,24 @@ python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_load
 %% @private
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
+
+%%% To try what values become (docs/values.md): answers come as
+%%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+
+%% The term as Python has it, converted back.
+%% @private
+-spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
+python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
+
+%% The value of an expression in `__main__', with local names.
+%% @private
+-spec python_eval(Token :: integer(), binary(), Names :: #{binary() | atom() => term()}) ->
+    ok | {error, occupied}.
+python_eval(_Token, _Source, _Names) -> erlang:nif_error(not_loaded).
+
+%% As python_eval/3, with this exception as `error' (an `erlang.Error').
+%% @private
+-spec python_eval_error(
+    Token :: integer(), binary(), error | exit | throw, Reason :: term(), Stacktrace :: term()
+) -> ok | {error, occupied}.
+python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).

@@ -75,6 +75,8 @@ wrong_types_raise_badarg(_Config) ->
         atom => sigusr1,
         bins => [<<"x">>],
         int => 1,
+        map => #{},
+        term => [a | b],
         timeout => 0
     },
     Signatures = signatures(),
@@ -130,19 +132,26 @@ signatures() ->
         fd_ready => [poll_set],
         timer_fired => [id],
         loop_release => [poll_set],
+        sleep_done => [poll_set],
         signals_settled => [poll_set, bins],
         signal_take => [atom],
         signal_give_back => [atom],
         signal_arrived => [atom],
         python_start => [int, bin, bins],
         python_command => [bin, bins, bins],
-        python_main => [int, bin, bin, bins]
+        python_main => [int, bin, bin, bins],
+        python_echo => [int, term],
+        python_eval => [int, bin, map],
+        python_eval_error => [int, bin, atom, term, term]
     }.
 
+%% All terms are.
+not_a(term, _Good) ->
+    [];
 not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
     References = [Ref || {K, Ref} <- [{loop, Loop}, {fd_ref, FdRef}], K =/= Kind],
     Common = References ++ [make_ref(), an_atom, 1.5, {1}, #{}, 1 bsl 64, <<1:3>>],
-    (Common -- [an_atom || Kind =:= atom]) ++
+    (Common -- ([an_atom || Kind =:= atom] ++ [#{} || Kind =:= map])) ++
         case Kind of
             K when K =:= id; K =:= size; K =:= port; K =:= timeout -> [-1, <<"1">>, []];
             K when K =:= fd; K =:= int -> [<<"1">>, []];

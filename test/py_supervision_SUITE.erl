@@ -22,11 +22,12 @@
     a_process_that_waits_in_poll_events/1,
     a_process_that_waits_in_poll_events_without_a_router/1,
     the_process_that_made_a_loop/1,
+    the_router_while_a_Python_thread_sleeps/1,
     the_top_supervisor/1,
     the_application/1
 ]).
 %% Called in another node.
--export([start_and_kill_interpreter/0, kill_signals_process/0]).
+-export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -197,6 +198,30 @@ the_worker_supervisor(_Config) ->
     end).
 
 %% Python
+
+the_router_while_a_Python_thread_sleeps(_Config) ->
+    Node = other_node:start([{python_path, [project:file("test/support/python")]}]),
+    {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+    {ok, Took} = other_node:call(Node, ?MODULE, kill_router_of_sleepers, []),
+    %% Well below the minute that it would take if somebody waited for a lost message.
+    ?assert(Took >= 500 andalso Took < 5000, Took),
+    ok = other_node:stop(Node).
+
+kill_router_of_sleepers() ->
+    ok = py_interpreter:ensure_started(),
+    Router = whereis(py_event_router),
+    1 = erlang:trace(Router, true, ['receive']),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        exit(py_interpreter:run(<<"node_probe">>, <<"erlang_sleep">>, [<<"500">>, <<"20">>]))
+    end),
+    _ = [receive {trace, Router, 'receive', {sleep, _, _}} -> ok end || _ <- lists:seq(1, 20)],
+    %% Only the router has them now.
+    true = garbage_collect(),
+    _ = mortal:kill_registered(py_event_router),
+    receive
+        {'DOWN', Monitor, _, Pid, Answer} -> Answer
+    end.
+
 
 the_signals_process(_Config) ->
     Node = other_node:start([{python_path, [project:file("test/support/python")]}]),

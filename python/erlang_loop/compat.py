@@ -32,6 +32,18 @@ def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     asyncio._set_running_loop(loop)
 
 
+def has_chosen_child_watcher() -> bool:
+    """Whether the program has set a child watcher that is not one of asyncio's two defaults.
+
+    Those it may set can reap the children of others (FastChildWatcher), or must hear of them.
+    """
+    if sys.version_info >= (3, 14):
+        return False
+    watcher = getattr(asyncio.get_event_loop_policy(), "_watcher", None)
+    defaults = (asyncio.ThreadedChildWatcher, asyncio.PidfdChildWatcher)
+    return watcher is not None and type(watcher) not in defaults
+
+
 def set_default_loop(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """Makes `factory` the one asyncio.run, Runner and new_event_loop use."""
     if sys.version_info >= (3, 16):

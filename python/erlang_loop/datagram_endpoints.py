@@ -11,7 +11,7 @@ from typing import Any
 class DatagramEndpoints(asyncio.SelectorEventLoop):
     """The part of ErlangEventLoop that opens datagram endpoints."""
 
-    async def create_datagram_endpoint(  # type: ignore[override]
+    async def create_datagram_endpoint(
         self,
         protocol_factory: Callable[[], Any],
         local_addr: Any = None,
@@ -21,7 +21,7 @@ class DatagramEndpoints(asyncio.SelectorEventLoop):
         reuse_port: bool | None = None,
         allow_broadcast: bool | None = None,
         sock: socket.socket | None = None,
-        **resolving: int,
+        **resolving: Any,
     ) -> tuple[Any, Any]:
         """As asyncio's; `reuse_address=True` sets SO_REUSEADDR.
 
@@ -51,7 +51,7 @@ class DatagramEndpoints(asyncio.SelectorEventLoop):
         remote_addr: Any,
         reuse_port: bool | None,
         allow_broadcast: bool | None,
-        resolving: dict[str, int],
+        resolving: dict[str, Any],
     ) -> tuple[Any, Any]:
         """asyncio binds by itself where it could not be told of the option: so bind before."""
         if local_addr is None:

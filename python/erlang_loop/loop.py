@@ -66,6 +66,8 @@ class ErlangEventLoop(
         pass  # As `_ready`.
 
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
+        if compat.has_chosen_child_watcher():
+            return await super()._make_subprocess_transport(*args, **kwargs)
         return await self._children.start(self, *args, **kwargs)
 
     def run_forever(self) -> None:

@@ -1,8 +1,8 @@
 """Child processes of a loop: each is watched by a pidfd among the loop's other fds.
 
-So no child watcher is asked for (asyncio drops them in Python 3.14), no signal and no thread is
-needed, and a loop in any thread can start children. Where the system has no pidfds, a thread
-waits for each child.
+So no signal and no thread is needed, and a loop in any thread can start children. Where the
+system has no pidfds, a thread waits for each child. A child watcher of asyncio (gone in Python
+3.14) is asked only if the program has set one.
 """
 
 from __future__ import annotations

@@ -180,3 +180,23 @@ async def test_blocking_subprocess_in_a_thread(loop):
     run = subprocess.run
     assert (await asyncio.to_thread(run, ["false"], check=False)).returncode == 1
     assert os.waitstatus_to_exitcode(await asyncio.to_thread(os.system, "exit 4")) == 4
+
+
+@pytest.mark.filterwarnings("ignore:.*hild.*atcher.*:DeprecationWarning")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="there are no child watchers any more")
+@pytest.mark.parametrize("name", ["SafeChildWatcher", "FastChildWatcher"])
+def test_child_watcher_that_was_set(loop, name):
+    """FastChildWatcher reaps all children: a loop that waits for them itself lost their codes."""
+
+    async def codes() -> list[int]:
+        children = [await asyncio.create_subprocess_shell(f"exit {n}") for n in range(10)]
+        return [await child.wait() for child in children]
+
+    watcher = getattr(asyncio, name)()
+    watcher.attach_loop(loop)
+    asyncio.set_child_watcher(watcher)
+    try:
+        assert loop.run_until_complete(codes()) == list(range(10))
+    finally:
+        asyncio.set_child_watcher(None)
+        watcher.close()

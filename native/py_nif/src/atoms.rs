@@ -14,6 +14,7 @@ rustler::atoms! {
     arm,
     loop_closed,
     loop_timer,
+    sleep,
     start_worker,
 
     // poll_events
@@ -58,6 +59,35 @@ rustler::atoms! {
 
     // from Python's main thread
     py_main,
+
+    // values
+    bytes,
+    complex,
+    date,
+    datetime,
+    decimal,
+    false_ = "false",
+    ndarray,
+    nil,
+    none,
+    set,
+    time,
+    timedelta,
+    true_ = "true",
+    uuid,
+
+    // exceptions
+    cause,
+    context,
+    exceptions,
+    file,
+    function,
+    line,
+    message,
+    notes,
+    source,
+    traceback,
+    type_ = "type",
 
     // errors
     badfd = "ebadf",

@@ -4,14 +4,19 @@
 //! |---|---|
 //! | [`api`] | what Erlang may call: decode, one call down, encode |
 //! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
+//! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 #![deny(unsafe_code)]
-#![allow(missing_docs, reason = "nothing in a cdylib is visible to other crates")]
+#![allow(
+    missing_docs,
+    reason = "nothing in a cdylib is visible to other crates"
+)]
 
 mod api;
 mod atoms;
 mod beam;
+mod convert;
 mod error;
 mod loops;
 mod python;

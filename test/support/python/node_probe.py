@@ -128,6 +128,28 @@ def sleep(seconds: str) -> None:
     time.sleep(float(seconds))
 
 
+def erlang_sleep(ms: str, count: str) -> int:
+    """How long it took, in milliseconds, until that many threads had slept; 0 if one slept less."""
+    import py_event_loop
+
+    shortest: list[float] = []
+
+    def one() -> None:
+        started = time.monotonic()
+        py_event_loop._erlang_sleep(float(ms))
+        shortest.append((time.monotonic() - started) * 1000)
+
+    threads = [threading.Thread(target=one) for _ in range(int(count))]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if min(shortest) < float(ms):
+        return 0
+    return int((time.monotonic() - started) * 1000)
+
+
 def pid() -> int:
     """Of the operating system."""
     return os.getpid()

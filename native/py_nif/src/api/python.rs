@@ -4,10 +4,13 @@
 
 use std::ffi::CString;
 
-use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, Term};
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
+use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term};
 
 use crate::atoms;
 use crate::beam::message::{self, Sender};
+use crate::convert;
 use crate::error::Error;
 use crate::python::{main_thread, Settings};
 
@@ -80,6 +83,95 @@ fn python_main<'a>(
         true => atoms::ok().encode(env),
         false => (atoms::error(), atoms::occupied()).encode(env),
     })
+}
+
+/// Converts a term to Python and back, on Python's main thread;
+/// `{py_main, Token, {ok, Term} | {error, Exception}}` is the answer.
+#[rustler::nif]
+fn python_echo<'a>(env: Env<'a>, token: i64, term: Term<'a>) -> Term<'a> {
+    let terms = OwnedEnv::new();
+    let saved = terms.save(term);
+    on_main_thread(env, token, move |py, env| {
+        let value = terms.run(|env| convert::to_python(py, saved.load(env)))?;
+        Ok(convert::to_term(env, &value)?)
+    })
+}
+
+/// Evaluates an expression in `__main__`, on Python's main thread, with the entries of a map as
+/// its local names; the answer is as for `python_echo`.
+#[rustler::nif]
+fn python_eval<'a>(
+    env: Env<'a>,
+    token: i64,
+    source: Binary<'a>,
+    names: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let source = CString::new(source.as_slice()).map_err(|_| rustler::Error::BadArg)?;
+    if !names.is_map() {
+        return Err(rustler::Error::BadArg);
+    }
+    let terms = OwnedEnv::new();
+    let names = terms.save(names);
+    Ok(on_main_thread(env, token, move |py, env| {
+        let names = terms.run(|env| convert::to_python(py, names.load(env)))?;
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
+    }))
+}
+
+/// As `python_eval`, with the `erlang.Error` of this exception as `error`.
+#[rustler::nif]
+fn python_eval_error<'a>(
+    env: Env<'a>,
+    token: i64,
+    source: Binary<'a>,
+    class: Term<'a>,
+    reason: Term<'a>,
+    stacktrace: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let source = CString::new(source.as_slice()).map_err(|_| rustler::Error::BadArg)?;
+    let class = class.atom_to_string()?;
+    let terms = OwnedEnv::new();
+    let (reason, stacktrace) = (terms.save(reason), terms.save(stacktrace));
+    Ok(on_main_thread(env, token, move |py, env| {
+        let error = terms.run(|env| {
+            convert::exception::from_erlang(py, &class, reason.load(env), stacktrace.load(env))
+        });
+        let names = [("error", error.into_value(py))]
+            .into_py_dict(py)?
+            .into_any();
+        Ok(convert::to_term(
+            env,
+            &main_thread::eval(py, &source, &names)?,
+        )?)
+    }))
+}
+
+/// Has `work` make an answer there, in an environment that is then sent.
+fn on_main_thread<'a>(
+    env: Env<'a>,
+    token: i64,
+    work: impl for<'b> FnOnce(Python<'_>, Env<'b>) -> PyResult<Term<'b>> + Send + 'static,
+) -> Term<'a> {
+    let caller = env.pid();
+    let posted = main_thread::post(move |py| {
+        // A caller that died needs no answer.
+        let _ = OwnedEnv::new().send_and_clear(&caller, |env| {
+            let result = match work(py, env) {
+                Ok(term) => (atoms::ok(), term).encode(env),
+                Err(error) => {
+                    (atoms::error(), convert::exception::to_term(env, py, &error)).encode(env)
+                }
+            };
+            (atoms::py_main(), token, result)
+        });
+    });
+    match posted {
+        true => atoms::ok().encode(env),
+        false => (atoms::error(), atoms::occupied()).encode(env),
+    }
 }
 
 /// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.

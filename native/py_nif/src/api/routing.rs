@@ -4,6 +4,7 @@ use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
+use crate::loops::sleeps::Sleeper;
 use crate::loops::{registry, PollSet};
 
 /// The calling process is the router of every loop nobody gave another keeper.
@@ -40,5 +41,12 @@ fn timer_fired(env: Env<'_>, id: u64) -> Term<'_> {
 #[rustler::nif]
 fn loop_release<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
     poll_set.0.release(env, &poll_set);
+    atoms::ok().encode(env)
+}
+
+/// The `send_after` of a sleeping thread came.
+#[rustler::nif]
+fn sleep_done<'a>(env: Env<'a>, sleeper: Ref<Sleeper>) -> Term<'a> {
+    sleeper.wake();
     atoms::ok().encode(env)
 }

@@ -11,7 +11,7 @@ use rustler::codegen_runtime::{inventory, ErlNifEntry};
 use rustler::sys::{ErlNifEnv, ErlNifTerm};
 
 use super::{forked, resource};
-use crate::loops;
+use crate::{convert, loops};
 
 struct Entry(ErlNifEntry);
 // SAFETY: written once, then only read by the VM; its pointers are to leaked or static memory.
@@ -66,7 +66,10 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
         && resource::open::<loops::PollSet>(env)
         && resource::open::<loops::FdRef>(env)
         && resource::open::<loops::TimerRef>(env)
-        && resource::open::<loops::signals::Request>(env);
+        && resource::open::<loops::signals::Request>(env)
+        && resource::open::<loops::sleeps::Sleeper>(env)
+        && resource::open::<convert::PythonObject>(env)
+        && resource::open::<convert::SharedBytes>(env);
     c_int::from(!opened)
 }
 

@@ -1,8 +1,8 @@
 //! The Erlang VM as this library needs it.
 //!
 //! `entry` is how the VM loads us, `resource` are Rust values it counts references of, `select`
-//! asks its poller, `message` talks to its processes, `errno` names errors as Erlang does, `forked` tells when there is
-//! no VM.
+//! asks its poller, `message` talks to its processes, `terms` takes terms apart, `errno` names
+//! errors as Erlang does, `forked` tells when there is no VM.
 //! Together with `python/` this is where unsafe code lives.
 
 mod entry;
@@ -13,3 +13,4 @@ pub mod message;
 pub mod resource;
 pub mod select;
 pub mod signal;
+pub mod terms;

@@ -4,7 +4,7 @@
 //! process that arms it (a `py_event_router` or a `py_event_worker`), `erlang_side` what a loop
 //! without Python has pending, `polling` how that is collected and waited for, `refs` the terms
 //! Erlang holds, `registry` all loops of the node, `signals` what they hear from the operating
-//! system.
+//! system. `sleeps` are threads that wait for the VM's time without a loop.
 
 mod erlang_side;
 mod keeper;
@@ -13,6 +13,7 @@ mod polling;
 mod refs;
 pub mod registry;
 pub mod signals;
+pub mod sleeps;
 
 pub use keeper::Role;
 pub use native_loop::NativeLoop;

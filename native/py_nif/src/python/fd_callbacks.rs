@@ -123,12 +123,19 @@ impl FdTable {
 pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
     let number = match file.extract::<RawFd>() {
         Ok(number) => Ok(number),
-        Err(_) => file.call_method0("fileno").and_then(|number| number.extract()),
+        Err(_) => file
+            .call_method0("fileno")
+            .and_then(|number| number.extract()),
     };
     match number {
         Ok(fd) if fd >= 0 => Ok(fd),
-        Ok(fd) => Err(PyValueError::new_err(format!("Invalid file descriptor: {fd}"))),
-        Err(_) => Err(PyValueError::new_err(format!("Invalid file object: {}", file.repr()?))),
+        Ok(fd) => Err(PyValueError::new_err(format!(
+            "Invalid file descriptor: {fd}"
+        ))),
+        Err(_) => Err(PyValueError::new_err(format!(
+            "Invalid file object: {}",
+            file.repr()?
+        ))),
     }
 }
 
@@ -147,6 +154,10 @@ pub fn watch_error(error: event_loop::Error) -> PyErr {
 pub fn os_error(errno: i32) -> PyErr {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     // Rust adds " (os error N)".
-    let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+    let text = text
+        .split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
     PyOSError::new_err((errno, text))
 }

@@ -56,7 +56,9 @@ impl<T> GilCell<Option<Py<T>>> {
     /// Another reference to the object inside.
     #[inline]
     pub fn cloned(&self, py: Python<'_>) -> Option<Py<T>> {
-        self.with(py, |value| value.as_ref().map(|object| object.clone_ref(py)))
+        self.with(py, |value| {
+            value.as_ref().map(|object| object.clone_ref(py))
+        })
     }
 
     pub fn take(&self, py: Python<'_>) -> Option<Py<T>> {

@@ -242,10 +242,12 @@ impl Handle {
         visit.call(&self.context)?;
         visit.call(&self.owner)?;
         let mut result = Ok(());
-        self.callback.visit(|callback| result = visit.call(callback));
+        self.callback
+            .visit(|callback| result = visit.call(callback));
         result?;
         let mut result = Ok(());
-        self.arguments.visit(|arguments| result = visit.call(arguments));
+        self.arguments
+            .visit(|arguments| result = visit.call(arguments));
         result
     }
 

@@ -106,16 +106,24 @@ fn message(status: &ffi::PyStatus) -> String {
     match status.err_msg.is_null() {
         true => "Python did not start".to_owned(),
         // SAFETY: Python's messages are literals.
-        false => unsafe { CStr::from_ptr(status.err_msg).to_string_lossy().into_owned() },
+        false => unsafe {
+            CStr::from_ptr(status.err_msg)
+                .to_string_lossy()
+                .into_owned()
+        },
     }
 }
 
-/// What every program in the node finds: our modules, and the paths it was promised.
+/// What every program in the node finds: our modules, the paths it was promised, the defaults of
+/// a node.
 fn prepare(py: Python<'_>, settings: &Settings) -> PyResult<()> {
     let sys = py.import("sys")?;
     let path = sys.getattr("path")?.cast_into::<PyList>()?;
     for (index, entry) in settings.paths.iter().enumerate() {
         path.insert(index, entry)?;
     }
-    super::module::install(py)
+    super::module::install(py)?;
+    py.import("erlang_loop_default")?
+        .call_method0("prepare")
+        .map(drop)
 }

@@ -77,7 +77,8 @@ impl Loop {
         if thread {
             slf.call_method0("_check_thread")?;
         }
-        slf.call_method1("_check_callback", (callback, method)).map(drop)
+        slf.call_method1("_check_callback", (callback, method))
+            .map(drop)
     }
 
     #[inline]
@@ -113,7 +114,8 @@ impl Loop {
     }
 
     pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
-        self.unflushed.with(py, |unflushed| unflushed.push(transport));
+        self.unflushed
+            .with(py, |unflushed| unflushed.push(transport));
     }
 
     /// Something native that `source` did failed where asyncio has a callback fail.
@@ -128,10 +130,14 @@ impl Loop {
             return Err(error);
         }
         let context = PyDict::new(py);
-        context.set_item("message", format!("Exception in callback of {}", source.repr()?))?;
+        context.set_item(
+            "message",
+            format!("Exception in callback of {}", source.repr()?),
+        )?;
         context.set_item("exception", error.into_value(py))?;
         context.set_item("transport", source)?;
-        slf.call_method1("call_exception_handler", (context,)).map(drop)
+        slf.call_method1("call_exception_handler", (context,))
+            .map(drop)
     }
 
     /// Puts a watcher in place whose fd is watched in the core already.
@@ -142,7 +148,10 @@ impl Loop {
         watcher: Watcher,
     ) -> PyResult<()> {
         let py = slf.py();
-        let old = slf.get().fds.with(py, |fds| fds.put(fd, direction, watcher));
+        let old = slf
+            .get()
+            .fds
+            .with(py, |fds| fds.put(fd, direction, watcher));
         match old {
             Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
             Some(Watcher::Operation(operation)) => {
@@ -389,7 +398,10 @@ impl Loop {
     /// `(reader, writer)` of an fd, for the `_selector` view.
     fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
         self.fds.with(py, |fds| {
-            (fds.handle(py, fd, Direction::Read), fds.handle(py, fd, Direction::Write))
+            (
+                fds.handle(py, fd, Direction::Read),
+                fds.handle(py, fd, Direction::Write),
+            )
         })
     }
 
@@ -406,7 +418,8 @@ impl Loop {
             Item::Callback(handle) => Some(handle.clone_ref(py)),
             _ => None,
         };
-        self.ready.with(py, |ready| ready.iter().filter_map(cloned).collect())
+        self.ready
+            .with(py, |ready| ready.iter().filter_map(cloned).collect())
     }
 
     fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
@@ -420,7 +433,8 @@ impl Loop {
     /// In no order.
     fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
         let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
-        self.timers.with(py, |timers| timers.iter().map(cloned).collect())
+        self.timers
+            .with(py, |timers| timers.iter().map(cloned).collect())
     }
 
     fn _timers_clear(&self, py: Python<'_>) {

@@ -3,18 +3,20 @@
 //! Programs expect this thread: `signal.signal` works only here, `asyncio.run` handles Ctrl-C
 //! only here.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::Mutex;
 use std::thread;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::command;
 use super::interpreter::{self, Settings};
 
 type Job = Box<dyn FnOnce(Python<'_>) + Send>;
+
+const NAME: &str = "python-main";
 
 enum State {
     Down,
@@ -30,7 +32,9 @@ static STATE: Mutex<State> = Mutex::new(State::Down);
 
 fn state() -> std::sync::MutexGuard<'static, State> {
     // Only ever replaced whole.
-    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    STATE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
@@ -76,12 +80,18 @@ pub fn start_command(settings: Settings, arguments: Vec<CString>) -> Result<(), 
 
 fn spawn(body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     thread::Builder::new()
-        .name("python-main".to_owned())
+        .name(NAME.to_owned())
         // As the process's own main thread usually has: deep recursion is Python's way.
         .stack_size(8 << 20)
         .spawn(body)
         .map(drop)
         .map_err(|error| format!("no thread for Python: {error}"))
+}
+
+/// Whether the caller is on Python's main thread.
+pub fn is_this() -> bool {
+    // Threads that Python starts have no name that Rust knows of.
+    thread::current().name() == Some(NAME)
 }
 
 pub fn is_up() -> bool {
@@ -142,6 +152,16 @@ pub fn call(
         }
     };
     answer().map_err(|error| printed(py, &error))
+}
+
+/// The value of an expression in `__main__`, with the entries of a dict as its local names.
+pub fn eval<'py>(
+    py: Python<'py>,
+    source: &CStr,
+    names: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let globals = py.import("__main__")?.dict();
+    py.eval(source, Some(&globals), Some(names.cast::<PyDict>()?))
 }
 
 /// As Python prints it: `traceback.format_exception`, or the bare error if even that fails.

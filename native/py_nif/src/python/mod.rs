@@ -6,9 +6,9 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run.
 
+mod collector;
 mod command;
 mod command_signals;
-mod collector;
 mod context;
 mod errors;
 mod fd_callbacks;
@@ -21,6 +21,7 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod sleep;
 mod sock_operation;
 mod timer_handle;
 mod transports;

@@ -6,11 +6,10 @@ use pyo3::prelude::*;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
+use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
-use super::transports::{
-    Acceptor, DatagramTransport, ReadPipeTransport, StreamTransport, Transport, WritePipeTransport,
-};
+use super::transports;
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -18,15 +17,12 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
-    module.add_class::<Acceptor>()?;
-    module.add_class::<Transport>()?;
-    module.add_class::<StreamTransport>()?;
-    module.add_class::<DatagramTransport>()?;
-    module.add_class::<ReadPipeTransport>()?;
-    module.add_class::<WritePipeTransport>()?;
     module.add_class::<Loop>()?;
+    transports::add_classes(module)?;
+    module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
-    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)
+    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    crate::convert::register(module)
 }
 
 /// Makes both names importable in this interpreter. There is no file behind them: outside a node

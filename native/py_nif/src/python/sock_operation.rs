@@ -89,14 +89,18 @@ impl SockOperation {
         match this.attempt(py) {
             Ok(Some(value)) => {
                 this.finish(py);
-                future.call_method1(intern!(py, "set_result"), (value,)).map(drop)
+                future
+                    .call_method1(intern!(py, "set_result"), (value,))
+                    .map(drop)
             }
             Ok(None) => Ok(()),
             Err(error) if is_fatal(py, &error) => Err(error),
             Err(error) => {
                 this.finish(py);
                 let value = error.into_value(py);
-                future.call_method1(intern!(py, "set_exception"), (value,)).map(drop)
+                future
+                    .call_method1(intern!(py, "set_exception"), (value,))
+                    .map(drop)
             }
         }
     }
@@ -109,7 +113,9 @@ impl SockOperation {
             None => socket.call_method1(method, self.arguments.bind(py)),
             Some((view, length)) => {
                 let from = self.sent.get(py) as isize;
-                let piece = view.bind(py).get_item(PySlice::new(py, from, *length as isize, 1))?;
+                let piece = view
+                    .bind(py)
+                    .get_item(PySlice::new(py, from, *length as isize, 1))?;
                 socket.call_method1(method, (piece,))
             }
         };
@@ -145,7 +151,11 @@ impl SockOperation {
         method: &Bound<'_, PyString>,
         arguments: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Self>> {
-        let direction = if writing { Direction::Write } else { Direction::Read };
+        let direction = if writing {
+            Direction::Write
+        } else {
+            Direction::Read
+        };
         Self::start(r#loop, sock, fd, direction, method, arguments, None, 0)
     }
 
@@ -162,7 +172,16 @@ impl SockOperation {
         let rest = Some((view.clone().unbind(), view.len()?));
         let nothing = PyTuple::empty(py);
         let send = intern!(py, "send");
-        Self::start(r#loop, sock, fd, Direction::Write, send, nothing, rest, sent)
+        Self::start(
+            r#loop,
+            sock,
+            fd,
+            Direction::Write,
+            send,
+            nothing,
+            rest,
+            sent,
+        )
     }
 
     #[getter]

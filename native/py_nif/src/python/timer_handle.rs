@@ -17,7 +17,10 @@ pub struct TimerHandle {
 impl TimerHandle {
     pub fn build(py: Python<'_>, handle: Handle, when: f64) -> PyResult<Py<TimerHandle>> {
         handle.set_scheduled(true);
-        Py::new(py, PyClassInitializer::from(handle).add_subclass(TimerHandle { when }))
+        Py::new(
+            py,
+            PyClassInitializer::from(handle).add_subclass(TimerHandle { when }),
+        )
     }
 }
 
@@ -72,7 +75,9 @@ impl TimerHandle {
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyType>> {
         static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        CLASS.import(slf.py(), "asyncio.events", "TimerHandle").cloned()
+        CLASS
+            .import(slf.py(), "asyncio.events", "TimerHandle")
+            .cloned()
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {

@@ -43,7 +43,9 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
         return Ok(());
     }
     let Some(mut waiting) = this.waiting.replace(py, None) else {
-        return Err(PyRuntimeError::new_err("This event loop is already running"));
+        return Err(PyRuntimeError::new_err(
+            "This event loop is already running",
+        ));
     };
     let result = match busy {
         true => waiting.look(&this.native),

@@ -53,12 +53,7 @@ impl Waiting {
     }
 
     /// `true`: something happened.
-    fn spin(
-        &mut self,
-        native: &NativeLoop,
-        started: u64,
-        deadline: Option<u64>,
-    ) -> Result<bool> {
+    fn spin(&mut self, native: &NativeLoop, started: u64, deadline: Option<u64>) -> Result<bool> {
         let budget = self.spin.budget();
         if budget == 0 {
             return Ok(false);

@@ -80,7 +80,9 @@ impl Acceptor {
 
 impl Acceptor {
     fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
-        let class = py.import(intern!(py, "socket"))?.getattr(intern!(py, "socket"))?;
+        let class = py
+            .import(intern!(py, "socket"))?
+            .getattr(intern!(py, "socket"))?;
         // A socket made with this type knows that it does not block; no call is needed.
         let kind = self.kind.extract::<i32>(py)? | libc::SOCK_NONBLOCK;
         let arguments = (&self.family, kind, &self.protocol, fd);
@@ -116,8 +118,7 @@ impl Acceptor {
         extra.set_item(intern!(py, "peername"), from.to_python(py)?)?;
         let owner = self.owner.bind(py);
         let server = self.server.as_ref().map(|server| server.bind(py));
-        StreamTransport::create(owner, connection, &protocol, None, Some(&extra), server)
-            .map(drop)
+        StreamTransport::create(owner, connection, &protocol, None, Some(&extra), server).map(drop)
     }
 
     /// A connection that could not be set up closes only itself. asyncio speaks of it in debug

@@ -56,7 +56,12 @@ impl Address {
                 let host = Ipv6Addr::from(inet.sin6_addr.s6_addr);
                 let port = u16::from_be(inet.sin6_port);
                 let flow = u32::from_be(inet.sin6_flowinfo);
-                let tuple = (v6_text(&host, inet.sin6_scope_id), port, flow, inet.sin6_scope_id);
+                let tuple = (
+                    v6_text(&host, inet.sin6_scope_id),
+                    port,
+                    flow,
+                    inet.sin6_scope_id,
+                );
                 Ok(tuple.into_pyobject(py)?.into_any())
             }
             libc::AF_UNIX => self.unix_path(py),
@@ -69,11 +74,19 @@ impl Address {
         // SAFETY: the family says what the storage holds.
         let unix = unsafe { &*self.as_ptr().cast::<libc::sockaddr_un>() };
         let used = (self.length as usize).saturating_sub(size_of::<libc::sa_family_t>());
-        let name: Vec<u8> = unix.sun_path.iter().take(used).map(|&byte| byte as u8).collect();
+        let name: Vec<u8> = unix
+            .sun_path
+            .iter()
+            .take(used)
+            .map(|&byte| byte as u8)
+            .collect();
         if name.first() == Some(&0) {
             return Ok(PyBytes::new(py, &name).into_any());
         }
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        let end = name
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(name.len());
         let decode = py.import("os")?.getattr("fsdecode")?;
         decode.call1((PyBytes::new(py, &name[..end]),))
     }

@@ -105,6 +105,16 @@ impl Transport {
         })
     }
 
+    /// Programs that close a pipe behind its transport say so: `transport._pipe = None`.
+    pub fn set_file_object(
+        slf: &Bound<'_, Self>,
+        object: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let file = object.map(OpenFile::new).transpose()?;
+        drop(slf.get().file.replace(slf.py(), file));
+        Ok(())
+    }
+
     /// The fd while the file is open, else -1: its number may be another's by then.
     #[inline]
     pub fn live_fd(&self, py: Python<'_>) -> RawFd {

@@ -5,14 +5,14 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::base::Transport;
-use super::kind::Kind;
+use super::kind::{Kind, KINDS};
 use crate::python::gil_cell::GilCell;
 
 impl Transport {
     /// What `isinstance` sees: a subclass of asyncio's transport. It cannot be a real base,
     /// because its `__slots__` would stand where the native fields are.
     pub fn seen_class(&self, py: Python<'_>) -> PyResult<Py<PyType>> {
-        static CLASSES: [PyOnceLock<Py<PyType>>; 4] = [const { PyOnceLock::new() }; 4];
+        static CLASSES: [PyOnceLock<Py<PyType>>; KINDS] = [const { PyOnceLock::new() }; KINDS];
         let class = &CLASSES[self.kind as usize];
         let class = class.import(py, "erlang_loop.transports", self.kind.class_name())?;
         Ok(class.clone().unbind())
@@ -22,38 +22,57 @@ impl Transport {
     pub fn describe(slf: &Bound<'_, Self>) -> PyResult<String> {
         let py = slf.py();
         let this = slf.get();
-        let closed = this.file.with(py, |file| file.is_none());
         let mut words = vec![this.kind.class_name().to_owned()];
-        if closed {
+        if this.is_closed(py) {
             words.push("closed".to_owned());
         } else if this.closing.get(py) {
             words.push("closing".to_owned());
         }
         words.push(format!("fd={}", this.fd));
-        let open = this.owner.with(py, |owner| owner.is_some());
-        let word = |watch: &GilCell<bool>| if watch.get(py) { "polling" } else { "idle" };
-        let size = || {
-            slf.call_method0("get_write_buffer_size")?
-                .extract::<usize>()
-        };
-        match this.kind {
-            Kind::ReadPipe | Kind::WritePipe if closed => words.push("closed".to_owned()),
-            Kind::ReadPipe => words.push(word(&this.reading).to_owned()),
-            Kind::WritePipe => {
-                words.push(word(&this.writing).to_owned());
-                words.push(format!("bufsize={}", size()?));
-            }
-            Kind::Stream | Kind::Datagram if open => {
-                words.push(format!("read={}", word(&this.reading)));
-                words.push(format!(
-                    "write=<{}, bufsize={}>",
-                    word(&this.writing),
-                    size()?
-                ));
-            }
-            Kind::Stream | Kind::Datagram => {}
+        match this.kind.is_socket() {
+            true => Self::describe_socket(slf, &mut words)?,
+            false => Self::describe_pipe(slf, &mut words)?,
         }
         Ok(format!("<{}>", words.join(" ")))
+    }
+
+    fn describe_socket(slf: &Bound<'_, Self>, words: &mut Vec<String>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.owner.with(py, |owner| owner.is_some()) {
+            let size = slf.call_method0("get_write_buffer_size")?;
+            words.push(format!("read={}", word(py, &this.reading)));
+            words.push(format!(
+                "write=<{}, bufsize={size}>",
+                word(py, &this.writing)
+            ));
+        }
+        Ok(())
+    }
+
+    fn describe_pipe(slf: &Bound<'_, Self>, words: &mut Vec<String>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let loop_is_closed = match this.owner.cloned(py) {
+            Some(owner) => owner.call_method0(py, "is_closed")?.is_truthy(py)?,
+            None => true,
+        };
+        if this.is_closed(py) {
+            words.push("closed".to_owned());
+        } else if loop_is_closed {
+            words.push("open".to_owned());
+        } else if this.kind == Kind::ReadPipe {
+            words.push(word(py, &this.reading).to_owned());
+        } else {
+            let size = slf.call_method0("get_write_buffer_size")?;
+            words.push(word(py, &this.writing).to_owned());
+            words.push(format!("bufsize={size}"));
+        }
+        Ok(())
+    }
+
+    fn is_closed(&self, py: Python<'_>) -> bool {
+        self.file.with(py, |file| file.is_none())
     }
 
     pub fn log_debug(slf: &Bound<'_, Self>, text: &str) -> PyResult<()> {
@@ -70,5 +89,12 @@ impl Transport {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn word(py: Python<'_>, watch: &GilCell<bool>) -> &'static str {
+    match watch.get(py) {
+        true => "polling",
+        false => "idle",
     }
 }

@@ -118,15 +118,18 @@ impl Transport {
     pub fn forgotten(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
-        let text = format!("unclosed transport {}", slf.repr()?);
-        let Some(file) = this.file.replace(py, None) else {
+        if this.file.with(py, |file| file.is_none()) {
             return Ok(());
-        };
+        }
+        let text = format!("unclosed transport {}", slf.repr()?);
+        let file = this.file.replace(py, None);
         let options = PyDict::new(py);
         options.set_item("source", slf)?;
         let warn = py.import("warnings")?.getattr("warn")?;
         let warned = warn.call((text, PyResourceWarning::type_object(py)), Some(&options));
-        file.object().call_method0(py, "close")?;
+        if let Some(file) = file {
+            file.object().call_method0(py, "close")?;
+        }
         if let Some(server) = this.server.take(py) {
             attach(server.bind(py), "_detach", slf)?;
         }

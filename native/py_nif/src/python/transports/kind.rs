@@ -7,6 +7,9 @@ use pyo3::prelude::*;
 use super::base::Transport;
 use super::{DatagramTransport, ReadPipeTransport, StreamTransport, WritePipeTransport};
 
+/// How many there are.
+pub const KINDS: usize = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Stream,

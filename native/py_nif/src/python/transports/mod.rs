@@ -5,7 +5,7 @@
 //! `stream_write`, what waits to be sent in `write_queue`), `datagram` the other kind of socket,
 //! `read_pipe` and `write_pipe` the ends of pipes; `accept` is where connections come from.
 //! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`
-//! the way to Python.
+//! the way to Python; `finalizer` is for what a program forgets to close.
 
 mod accept;
 mod address;
@@ -14,6 +14,7 @@ mod beginning;
 mod datagram;
 mod description;
 mod ending;
+mod finalizer;
 mod flow;
 mod kind;
 mod open_file;
@@ -35,3 +36,21 @@ pub use protocol::is_fatal;
 pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
 pub use write_pipe::WritePipeTransport;
+
+use kind::Kind;
+use pyo3::prelude::*;
+
+/// Puts the classes into the native module.
+pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<Acceptor>()?;
+    module.add_class::<Transport>()?;
+    module.add_class::<StreamTransport>()?;
+    module.add_class::<DatagramTransport>()?;
+    module.add_class::<ReadPipeTransport>()?;
+    module.add_class::<WritePipeTransport>()?;
+    finalizer::install::<StreamTransport>(py, Kind::Stream)?;
+    finalizer::install::<DatagramTransport>(py, Kind::Datagram)?;
+    finalizer::install::<ReadPipeTransport>(py, Kind::ReadPipe)?;
+    finalizer::install::<WritePipeTransport>(py, Kind::WritePipe)
+}

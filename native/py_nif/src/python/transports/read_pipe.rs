@@ -105,6 +105,11 @@ impl ReadPipeTransport {
         slf.as_super().get().file_object(slf.py())
     }
 
+    #[setter(_pipe)]
+    fn set_pipe(slf: &Bound<'_, Self>, pipe: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Transport::set_file_object(slf.as_super(), pipe)
+    }
+
     #[getter(_fileno)]
     fn fileno(slf: &Bound<'_, Self>) -> RawFd {
         slf.as_super().get().fd

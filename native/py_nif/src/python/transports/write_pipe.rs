@@ -6,7 +6,7 @@
 use std::os::fd::RawFd;
 
 use event_loop::Direction;
-use pyo3::exceptions::{PyAssertionError, PyBrokenPipeError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyBrokenPipeError, PyNotImplementedError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
@@ -209,6 +209,20 @@ impl WritePipeTransport {
         Transport::end_now(slf.as_super(), slf.py().None())
     }
 
+    // asyncio's flow control makes it look like a transport of both directions, which it is not.
+
+    fn is_reading(&self) -> PyResult<bool> {
+        Err(PyNotImplementedError::new_err(()))
+    }
+
+    fn pause_reading(&self) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err(()))
+    }
+
+    fn resume_reading(&self) -> PyResult<()> {
+        Err(PyNotImplementedError::new_err(()))
+    }
+
     #[pyo3(signature = (exc=None))]
     fn _close(slf: &Bound<'_, Self>, exc: Option<Py<PyAny>>) -> PyResult<()> {
         let exc = exc.unwrap_or_else(|| slf.py().None());
@@ -218,6 +232,11 @@ impl WritePipeTransport {
     #[getter(_pipe)]
     fn pipe(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
         slf.as_super().get().file_object(slf.py())
+    }
+
+    #[setter(_pipe)]
+    fn set_pipe(slf: &Bound<'_, Self>, pipe: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Transport::set_file_object(slf.as_super(), pipe)
     }
 
     #[getter(_fileno)]

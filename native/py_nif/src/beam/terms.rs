@@ -1,0 +1,278 @@
+//! Terms taken apart and put together without a copy in between, for `convert`.
+//!
+//! A [`Word`] is a term without its environment: a third of the size of rustler's `Term`, and
+//! what the VM's `..._from_array` calls take.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, CStr};
+use std::marker::PhantomData;
+use std::mem::{size_of, ManuallyDrop, MaybeUninit};
+use std::ptr;
+use std::slice;
+use std::sync::OnceLock;
+
+use rustler::sys::{self, ErlNifTerm};
+use rustler::{Env, LocalPid, OwnedEnv, Term};
+
+use super::forked;
+use super::resource::{Ref, Resource};
+
+/// A term of the environment `'a`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Word<'a>(ErlNifTerm, PhantomData<Term<'a>>);
+
+impl<'a> From<Term<'a>> for Word<'a> {
+    #[inline]
+    fn from(term: Term<'a>) -> Self {
+        Word(term.as_c_arg(), PhantomData)
+    }
+}
+
+impl<'a> Word<'a> {
+    #[inline]
+    pub fn term(self, env: Env<'a>) -> Term<'a> {
+        // SAFETY: `'a` is invariant in both, so this is the environment the term belongs to.
+        unsafe { Term::new(env, self.0) }
+    }
+}
+
+/// The elements of a tuple, where they are.
+#[derive(Clone, Copy)]
+pub struct Elements<'a> {
+    env: Env<'a>,
+    words: &'a [ErlNifTerm],
+}
+
+impl<'a> Elements<'a> {
+    /// `None`: not a tuple.
+    #[inline]
+    pub fn of(tuple: Term<'a>) -> Option<Self> {
+        let env = tuple.get_env();
+        let (mut count, mut first): (c_int, *const ErlNifTerm) = (0, ptr::null());
+        // SAFETY: when the VM answers non-zero, `first` and `count` describe the tuple in the
+        // heap of `env`, where terms do not move while it lives.
+        unsafe {
+            let found =
+                sys::enif_get_tuple(env.as_c_arg(), tuple.as_c_arg(), &mut count, &mut first);
+            (found != 0).then(|| Elements {
+                env,
+                words: match count {
+                    // The empty tuple has no elements to point to.
+                    0 => &[],
+                    _ => slice::from_raw_parts(first, count as usize),
+                },
+            })
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Term<'a>> {
+        // SAFETY: an element belongs to the environment of its tuple.
+        self.words
+            .get(index)
+            .map(|&word| unsafe { Term::new(self.env, word) })
+    }
+}
+
+#[inline]
+pub fn list<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
+    // SAFETY: `Word` is a transparent term of `env`; the VM reads `len` of them.
+    unsafe {
+        let first = words.as_ptr() as *const ErlNifTerm;
+        let made = sys::enif_make_list_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        Term::new(env, made)
+    }
+}
+
+#[inline]
+pub fn tuple<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
+    // SAFETY: as in `list`.
+    unsafe {
+        let first = words.as_ptr() as *const ErlNifTerm;
+        let made = sys::enif_make_tuple_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        Term::new(env, made)
+    }
+}
+
+/// Keys that a map can have when it is made in one call, here: up to this number the VM sorts
+/// without asking for its scheduler, which a thread of ours has not got (erlang/otp#8208).
+const SORTED_ANYWHERE: usize = 128;
+
+/// Whether a map of this size is better made in an environment that is then let go of: see
+/// [`map`].
+pub fn map_leaves_garbage(size: usize) -> bool {
+    size > SORTED_ANYWHERE && !vm_sorts_anywhere()
+}
+
+/// `None`: two keys are the same.
+///
+/// Where a large map cannot be made in one call it grows key by key, and what it was before each
+/// stays in the environment: about 500 bytes a key.
+#[inline]
+pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<Term<'a>> {
+    assert_eq!(keys.len(), values.len());
+    let at_once = match map_leaves_garbage(keys.len()) {
+        true => SORTED_ANYWHERE,
+        false => keys.len(),
+    };
+    let mut made = MaybeUninit::uninit();
+    // SAFETY: as in `list`, for two arrays of the same length; `made` is a term of `env` when
+    // the VM answers non-zero.
+    let mut map = unsafe {
+        let keys_at = keys.as_ptr() as *const ErlNifTerm;
+        let values_at = values.as_ptr() as *const ErlNifTerm;
+        let (env_at, made_at) = (env.as_c_arg(), made.as_mut_ptr());
+        if sys::enif_make_map_from_arrays(env_at, keys_at, values_at, at_once, made_at) == 0 {
+            return None;
+        }
+        Term::new(env, made.assume_init())
+    };
+    for (key, value) in keys[at_once..].iter().zip(&values[at_once..]) {
+        map = map.map_put(key.term(env), value.term(env)).ok()?;
+    }
+    // The VM refuses equal keys only in small maps; larger ones lose some and may be broken
+    // (erlang/otp#10975).
+    map.map_size()
+        .is_ok_and(|size| size == keys.len())
+        .then_some(map)
+}
+
+/// From OTP 27.3 on (ERTS 15.2.3). Older releases have had the correction in some patches, which
+/// cannot be told apart.
+fn vm_sorts_anywhere() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let mut info = MaybeUninit::<sys::ErlNifSysInfo>::zeroed();
+        // SAFETY: the VM fills the structure; its texts are literals.
+        let version = unsafe {
+            sys::enif_system_info(info.as_mut_ptr(), size_of::<sys::ErlNifSysInfo>());
+            let text = info.assume_init().erts_version;
+            match text.is_null() {
+                true => "",
+                false => CStr::from_ptr(text).to_str().unwrap_or(""),
+            }
+        };
+        let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0u32));
+        let mut next = || parts.next().unwrap_or(0);
+        (next(), next(), next()) >= (15, 2, 3)
+    })
+}
+
+/// In the order of Erlang's `lists:sort/1`.
+pub fn sort(words: &mut [Word<'_>]) {
+    // SAFETY: terms of live environments can always be compared.
+    words.sort_by(|one, other| unsafe { sys::enif_compare(one.0, other.0) }.cmp(&0));
+}
+
+/// `=:=`
+pub fn identical(one: Word<'_>, other: Word<'_>) -> bool {
+    // SAFETY: as in `sort`.
+    unsafe { sys::enif_is_identical(one.0, other.0) != 0 }
+}
+
+/// A binary that is the memory of `owner`, which the VM keeps as long as it has the binary.
+///
+/// # Safety
+/// `bytes` stay where they are, unchanged, as long as the value in `owner` lives.
+pub unsafe fn binary_of<'a, T: Resource>(
+    env: Env<'a>,
+    owner: &Ref<T>,
+    bytes: *const u8,
+    size: usize,
+) -> Term<'a> {
+    // SAFETY: `owner` is a live resource; the rest is the caller's promise.
+    unsafe {
+        let object = owner.as_object();
+        let made = sys::enif_make_resource_binary(env.as_c_arg(), object, bytes.cast(), size);
+        Term::new(env, made)
+    }
+}
+
+/// A term that outlives the environment it came in.
+pub struct KeptTerm(Kept);
+
+enum Kept {
+    /// By far the most frequent ones, and they need no environment.
+    Local(ErlNifTerm),
+    /// The copy is the only term of its environment, and none is added.
+    Copied(ManuallyDrop<OwnedEnv>, ErlNifTerm),
+}
+
+// SAFETY: the environment is only read (compared, hashed, copied from, printed), which the VM
+// allows on several threads at once; it is freed by whichever thread drops the value.
+unsafe impl Sync for KeptTerm {}
+
+impl KeptTerm {
+    pub fn new(term: Term<'_>) -> Self {
+        if term.decode::<LocalPid>().is_ok() {
+            return KeptTerm(Kept::Local(term.as_c_arg()));
+        }
+        let env = OwnedEnv::new();
+        let copied = env.run(|env| term.in_env(env).as_c_arg());
+        KeptTerm(Kept::Copied(ManuallyDrop::new(env), copied))
+    }
+
+    /// Shows the term to `look`.
+    pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
+        match &self.0 {
+            Kept::Local(pid) => {
+                // SAFETY: a local pid needs no environment, and `look` is only to read.
+                look(unsafe { Term::new(no_environment(&()), *pid) })
+            }
+            // SAFETY: the term was copied into this environment by `new`.
+            Kept::Copied(env, term) => env.run(|env| look(unsafe { Term::new(env, *term) })),
+        }
+    }
+
+    fn word(&self) -> Word<'_> {
+        match &self.0 {
+            Kept::Local(term) | Kept::Copied(_, term) => Word(*term, PhantomData),
+        }
+    }
+
+    /// The term, copied into `env`.
+    #[inline]
+    pub fn in_env<'a>(&self, env: Env<'a>) -> Term<'a> {
+        match &self.0 {
+            // SAFETY: as in `with`.
+            Kept::Local(pid) => unsafe { Term::new(env, *pid) },
+            Kept::Copied(..) => self.with(|term| term.in_env(env)),
+        }
+    }
+}
+
+impl Drop for KeptTerm {
+    fn drop(&mut self) {
+        if let Kept::Copied(env, _) = &mut self.0 {
+            // There is no VM in a forked copy to give it back to.
+            if !forked::is_copy() {
+                // SAFETY: dropped once, here.
+                unsafe { ManuallyDrop::drop(env) };
+            }
+        }
+    }
+}
+
+/// `=:=`
+impl PartialEq for KeptTerm {
+    fn eq(&self, other: &Self) -> bool {
+        identical(self.word(), other.word())
+    }
+}
+
+fn no_environment<'a>(marker: &'a ()) -> Env<'a> {
+    // SAFETY: for terms that belong to no environment.
+    unsafe { Env::new(marker, ptr::null_mut()) }
+}
+
+/// A term from the external format that may make an atom, unlike rustler's safe call.
+pub fn new_from_external<'a>(env: Env<'a>, bytes: &[u8]) -> Option<Term<'a>> {
+    // SAFETY: the VM checks what it decodes; "trusted" is about atoms and the like only.
+    unsafe { env.binary_to_term_trusted(bytes) }.map(|(term, _)| term)
+}

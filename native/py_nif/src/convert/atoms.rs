@@ -1,0 +1,186 @@
+//! Atoms and `erlang.Atom`: one Python object for each atom that has crossed, for ever, as the
+//! VM keeps the atom for ever too.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyString, PyType};
+use rustler::{Atom, Env, OwnedEnv, Term};
+
+use super::error::ConvertError;
+use crate::atoms;
+
+/// New atoms that Python may make. The VM has room for a million and dies of one more.
+const MAX_NEW_ATOMS: usize = 100_000;
+/// The VM's limit.
+const MAX_NAME: usize = 255;
+
+#[derive(Default)]
+struct Table {
+    /// By atom: what it becomes.
+    values: HashMap<Atom, Py<PyAny>>,
+    /// By atom: its `erlang.Atom`, where that is not what it becomes (`true`, `none`).
+    hidden: HashMap<Atom, Py<PyAny>>,
+    /// By address of an `erlang.Atom` in these: its atom.
+    atoms: HashMap<usize, Atom>,
+    new_atoms: usize,
+}
+
+/// Guards the two maps, never while Python code runs.
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+fn table() -> MutexGuard<'static, Option<Table>> {
+    // Insertions are complete or have not begun.
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `erlang.Atom`
+pub fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "erlang.atom", "Atom")
+}
+
+/// True, False, None or an `erlang.Atom`.
+pub fn to_python<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
+    if let Some(Table { values, .. }) = &*table() {
+        if let Some(known) = values.get(&atom) {
+            return Ok(known.bind(py).clone());
+        }
+    }
+    let value = match meaning(py, atom) {
+        Some(value) => value,
+        None => object(py, atom)?,
+    };
+    let mut table = table();
+    let Table { values, atoms, .. } = table.get_or_insert_default();
+    // Another thread may have been here while Python made the object: one of them is kept.
+    let kept = values.entry(atom).or_insert_with(|| value.unbind());
+    atoms.insert(kept.as_ptr() as usize, atom);
+    Ok(kept.bind(py).clone())
+}
+
+/// The `erlang.Atom`, always.
+fn named<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
+    if meaning(py, atom).is_none() {
+        return to_python(py, atom);
+    }
+    let object = object(py, atom)?;
+    let mut table = table();
+    let Table { hidden, atoms, .. } = table.get_or_insert_default();
+    let kept = hidden.entry(atom).or_insert_with(|| object.unbind());
+    atoms.insert(kept.as_ptr() as usize, atom);
+    Ok(kept.bind(py).clone())
+}
+
+/// Of the atoms that are something else than an `erlang.Atom` in Python.
+fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
+    if atom == atoms::true_() || atom == atoms::false_() {
+        return Some(
+            PyBool::new(py, atom == atoms::true_())
+                .to_owned()
+                .into_any(),
+        );
+    }
+    let nothing = [atoms::none(), atoms::nil(), atoms::undefined()];
+    nothing.contains(&atom).then(|| py.None().into_bound(py))
+}
+
+fn object(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
+    let name = OwnedEnv::new().run(|env| name(atom.to_term(env)));
+    py.get_type::<PyString>()
+        .call_method1("__new__", (class(py)?, name))
+}
+
+/// The atom of an `erlang.Atom`.
+pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
+    if let Some(Table { atoms, .. }) = &*table() {
+        if let Some(&atom) = atoms.get(&(value.as_ptr() as usize)) {
+            return Ok(atom);
+        }
+    }
+    // Made past the constructor (`str.__new__(Atom, name)`): not in the table.
+    let name = value.to_str()?;
+    OwnedEnv::new()
+        .run(|env| existing(env, name))
+        .ok_or_else(|| ConvertError::refused(format!("there is no atom {name:?}")))
+}
+
+/// For the constructors of `erlang.Atom`: the atom of this name, made if need be.
+#[pyfunction]
+#[pyo3(signature = (name, existing_only, /))]
+pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<Bound<'py, PyAny>> {
+    super::in_node()?;
+    let py = name.py();
+    let text = name.to_str()?;
+    if text.chars().count() > MAX_NAME {
+        return Err(PyValueError::new_err("an atom has at most 255 characters"));
+    }
+    let atom = OwnedEnv::new().run(|env| match existing(env, text) {
+        Some(atom) => Ok(atom),
+        None if existing_only => Err(PyValueError::new_err(format!("there is no atom {text:?}"))),
+        None => {
+            count_new()?;
+            new(env, text).ok_or_else(|| PyValueError::new_err(format!("no atom: {text:?}")))
+        }
+    })?;
+    Ok(named(py, atom)?)
+}
+
+fn count_new() -> PyResult<()> {
+    let mut table = table();
+    let made = &mut table.get_or_insert_default().new_atoms;
+    if *made >= MAX_NEW_ATOMS {
+        return Err(PyRuntimeError::new_err(format!(
+            "Python has made {MAX_NEW_ATOMS} atoms, which the Erlang VM keeps for ever; no more \
+             are made. Atoms are for names in programs, not for data: send a str"
+        )));
+    }
+    *made += 1;
+    Ok(())
+}
+
+// The NIF functions for atoms know Latin-1 only (up to OTP 25), so other names go through the
+// external term format.
+
+/// SMALL_ATOM_UTF8_EXT or ATOM_UTF8_EXT.
+fn external(name: &str) -> Vec<u8> {
+    let length = name.len() as u16;
+    let mut bytes = match u8::try_from(length) {
+        Ok(length) => vec![131, 119, length],
+        Err(_) => vec![131, 118, (length >> 8) as u8, length as u8],
+    };
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
+}
+
+fn existing(env: Env<'_>, name: &str) -> Option<Atom> {
+    if let Ok(atom) = Atom::existing_from_str(env, name) {
+        return Some(atom);
+    }
+    // Safe mode: an atom that does not exist is refused.
+    env.binary_to_term(&external(name))
+        .and_then(|(term, _)| Atom::from_term(term).ok())
+}
+
+fn new(env: Env<'_>, name: &str) -> Option<Atom> {
+    if let Ok(atom) = Atom::from_str(env, name) {
+        return Some(atom);
+    }
+    crate::beam::terms::new_from_external(env, &external(name))
+        .and_then(|term| Atom::from_term(term).ok())
+}
+
+fn name(atom: Term<'_>) -> String {
+    if let Ok(name) = atom.atom_to_string() {
+        return name;
+    }
+    let bytes = atom.to_binary();
+    let name = match bytes.as_slice() {
+        [131, 119, _, name @ ..] | [131, 118, _, _, name @ ..] => name,
+        _ => &[],
+    };
+    String::from_utf8_lossy(name).into_owned()
+}

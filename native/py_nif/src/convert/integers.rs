@@ -1,0 +1,89 @@
+//! Integers of any size. Those of 64 bits take the VM's and PyO3's own way; larger ones go
+//! through the external term format, which has the bytes of the absolute value, least first.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt};
+use rustler::{Encoder, Env, Term};
+
+use super::error::ConvertError;
+
+/// Bytes of the largest integer that crosses: printing one of these takes Python minutes.
+const MAX_BYTES: usize = 1 << 20;
+
+const SMALL_BIG: u8 = 110;
+const LARGE_BIG: u8 = 111;
+
+#[inline]
+pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    match term.decode::<i64>() {
+        Ok(number) => Ok(number.into_pyobject(py).map_err(PyErr::from)?.into_any()),
+        Err(_) => big_to_python(py, term),
+    }
+}
+
+#[cold]
+fn big_to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    let external = term.to_binary();
+    let (sign, digits) = match external.as_slice() {
+        [131, SMALL_BIG, _, sign, digits @ ..] => (*sign, digits),
+        [131, LARGE_BIG, _, _, _, _, sign, digits @ ..] => (*sign, digits),
+        _ => return Err(ConvertError::refused("an integer in an unknown format")),
+    };
+    if digits.len() > MAX_BYTES {
+        return Err(too_large());
+    }
+    let bytes = PyBytes::new(py, digits);
+    let absolute = py
+        .get_type::<PyInt>()
+        .call_method1("from_bytes", (bytes, "little"))?;
+    Ok(match sign {
+        0 => absolute,
+        _ => absolute.neg()?,
+    })
+}
+
+/// Of an int or a subclass, as the number it is.
+#[inline]
+pub fn to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, ConvertError> {
+    match number.extract::<i64>() {
+        Ok(small) => Ok(small.encode(env)),
+        Err(_) => big_to_term(env, number),
+    }
+}
+
+#[cold]
+fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, ConvertError> {
+    // int's own methods, whatever a subclass has made of them.
+    let int = number.py().get_type::<PyInt>();
+    let absolute = int.call_method1("__abs__", (number,))?;
+    let bits: usize = int.call_method1("bit_length", (number,))?.extract()?;
+    let length = bits.div_ceil(8);
+    if length > MAX_BYTES {
+        return Err(too_large());
+    }
+    let digits = int.call_method1("to_bytes", (&absolute, length, "little"))?;
+    let digits = digits.cast_into::<PyBytes>().map_err(PyErr::from)?;
+    let negative = int.call_method1("__lt__", (number, 0))?.is_truthy()?;
+
+    let mut external = Vec::with_capacity(length + 8);
+    external.push(131);
+    match u8::try_from(length) {
+        Ok(short) => external.extend([SMALL_BIG, short]),
+        Err(_) => {
+            external.push(LARGE_BIG);
+            external.extend((length as u32).to_be_bytes());
+        }
+    }
+    external.push(u8::from(negative));
+    external.extend_from_slice(digits.as_bytes());
+    // From OTP 27 on the VM has a limit of its own, half of ours.
+    env.binary_to_term(&external)
+        .map(|(term, _)| term)
+        .ok_or_else(too_large)
+}
+
+fn too_large() -> ConvertError {
+    ConvertError::refused(
+        "an integer of this size cannot cross (at most 1 MiB; send text or bytes)",
+    )
+}

@@ -1,0 +1,59 @@
+//! Terms that Python holds and gives back but does not look into: pids, references, ports, funs.
+
+use pyo3::prelude::*;
+use rustler::{Env, Term};
+
+use crate::beam::terms::KeptTerm;
+
+/// One Python class. Equal if the terms are (`=:=`); gives back that very term.
+macro_rules! opaque {
+    ($name:ident, $what:literal, $prefix:literal) => {
+        #[doc = $what]
+        #[pyclass(frozen, module = "erlang")]
+        pub struct $name(KeptTerm);
+
+        impl $name {
+            pub fn keep(term: Term<'_>) -> Self {
+                $name(KeptTerm::new(term))
+            }
+
+            #[inline]
+            pub fn in_env<'a>(&self, env: Env<'a>) -> Term<'a> {
+                self.0.in_env(env)
+            }
+        }
+
+        #[pymethods]
+        impl $name {
+            fn __eq__(&self, other: &Self) -> bool {
+                self.0 == other.0
+            }
+
+            fn __hash__(&self) -> u64 {
+                self.0.with(|term| term.hash_internal(0))
+            }
+
+            /// As Erlang prints it: `Pid<0.85.0>`, `Ref<0.1.2.3>`.
+            fn __repr__(&self) -> String {
+                let text = self.0.with(|term| format!("{term:?}"));
+                let text = text.strip_prefix($prefix).unwrap_or(&text);
+                format!("{}{text}", stringify!($name))
+            }
+
+            fn __copy__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            #[pyo3(signature = (memo, /))]
+            fn __deepcopy__(slf: Py<Self>, memo: &Bound<'_, PyAny>) -> Py<Self> {
+                let _ = memo;
+                slf
+            }
+        }
+    };
+}
+
+opaque!(Pid, "An Erlang process, of this node or another.", "");
+opaque!(Ref, "An Erlang reference.", "#Ref");
+opaque!(Port, "An Erlang port.", "#Port");
+opaque!(Fun, "An Erlang fun.", "#Fun");

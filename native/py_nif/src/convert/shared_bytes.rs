@@ -1,0 +1,80 @@
+//! Large binaries without a copy: Erlang's binary is the memory of Python's immutable object.
+#![allow(unsafe_code)]
+
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyString};
+use rustler::{Env, NewBinary, Term};
+
+use super::handle::release;
+use crate::beam::message::Sender;
+use crate::beam::resource::{Ref, Resource, TypeCell};
+use crate::beam::terms;
+
+/// Below this a copy is cheaper than what keeps the object alive.
+const SHARED_FROM: usize = 64 << 10;
+
+/// The bytes or str whose memory a binary is.
+pub struct SharedBytes(Py<PyAny>);
+
+impl Resource for SharedBytes {
+    const NAME: &'static std::ffi::CStr = c"python_bytes";
+    fn cell() -> &'static TypeCell {
+        static CELL: TypeCell = TypeCell::new();
+        &CELL
+    }
+    fn destroy(self, _sender: Sender<'_>) {
+        release(self.0);
+    }
+}
+
+/// The binary of a bytes object (or of a subclass).
+#[inline]
+pub fn of_bytes<'a>(env: Env<'a>, value: &Bound<'_, PyBytes>) -> Term<'a> {
+    // SAFETY: these are the bytes of an immutable object.
+    unsafe { binary(env, value.as_any(), value.as_bytes()) }
+}
+
+/// The binary of a str's UTF-8. An error: it has lone surrogates.
+#[inline]
+pub fn of_str<'a>(env: Env<'a>, value: &Bound<'_, PyString>) -> PyResult<Term<'a>> {
+    // Python would keep the UTF-8 of a str that is not ASCII beside it: no matter for short
+    // ones, but a large one is encoded into an object of its own.
+    if value.code_point_len()? >= SHARED_FROM / 4 && !is_ascii(value)? {
+        return Ok(of_bytes(env, &value.encode_utf8()?));
+    }
+    // SAFETY: the text of an immutable object, or its UTF-8, which the object keeps.
+    Ok(unsafe { binary(env, value.as_any(), value.to_str()?.as_bytes()) })
+}
+
+fn is_ascii(value: &Bound<'_, PyString>) -> PyResult<bool> {
+    value
+        .py()
+        .get_type::<PyString>()
+        .call_method1("isascii", (value,))?
+        .is_truthy()
+}
+
+/// The binary of a bytearray, which may change: a copy.
+pub fn of_bytearray<'a>(env: Env<'a>, value: &Bound<'_, PyByteArray>) -> Term<'a> {
+    // SAFETY: no Python code runs while these bytes are copied.
+    copied(env, unsafe { value.as_bytes() })
+}
+
+/// # Safety
+/// `bytes` are memory of `owner`, and stay as they are while it lives.
+#[inline]
+unsafe fn binary<'a>(env: Env<'a>, owner: &Bound<'_, PyAny>, bytes: &[u8]) -> Term<'a> {
+    match bytes.len() {
+        0..SHARED_FROM => copied(env, bytes),
+        size => {
+            let owner = Ref::new(SharedBytes(owner.clone().unbind()));
+            // SAFETY: the caller's promise, and the resource keeps the object alive.
+            unsafe { terms::binary_of(env, &owner, bytes.as_ptr(), size) }
+        }
+    }
+}
+
+#[inline]
+pub fn copied<'a>(env: Env<'a>, bytes: &[u8]) -> Term<'a> {
+    NewBinary::from_slice(env, bytes).into()
+}

@@ -1,0 +1,291 @@
+//! A term as a Python object.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use rustler::{Atom, Binary, MapIterator, Term, TermType};
+
+use super::error::{key_text, shortened, ConvertError, Step};
+use super::opaque::{Fun, Pid, Port, Ref};
+use super::{atoms, bit_string, handle, integers, MAX_DEPTH};
+use crate::beam::terms::Elements;
+
+/// Python hashes a tuple in a tuple by recursion, without a look at what is left of the stack.
+const MAX_KEY_DEPTH: usize = 100;
+
+/// Converts `term`, which is not changed and may be let go of afterwards.
+pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    match open(py, term)? {
+        Opened::Leaf(value) => Ok(value),
+        Opened::Inside(frame) => {
+            let mut walk = Walk {
+                py,
+                frames: Vec::with_capacity(8),
+                values: Vec::with_capacity(8),
+                key_from: usize::MAX,
+            };
+            walk.run(frame).map_err(|mut error| {
+                walk.frames
+                    .iter()
+                    .rev()
+                    .for_each(|frame| error.step(frame.step()));
+                error
+            })
+        }
+    }
+}
+
+enum Opened<'a, 'py> {
+    Leaf(Bound<'py, PyAny>),
+    Inside(Frame<'a, 'py>),
+}
+
+/// A container whose elements are being converted.
+enum Frame<'a, 'py> {
+    List {
+        rest: Term<'a>,
+        taken: usize,
+    },
+    Tuple {
+        elements: Elements<'a>,
+        taken: usize,
+    },
+    Map {
+        pairs: std::vec::IntoIter<(Term<'a>, Term<'a>)>,
+        /// The pair that is being converted.
+        now: Option<(Term<'a>, Term<'a>)>,
+        /// Its key, when that is done.
+        key: Option<Bound<'py, PyAny>>,
+        dict: Bound<'py, PyDict>,
+        size: usize,
+    },
+}
+
+/// A leaf is converted, a container is opened.
+#[inline]
+fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
+    Ok(Opened::Leaf(match term.get_type() {
+        TermType::Atom => atoms::to_python(py, Atom::from_term(term).map_err(|_| unknown(term))?)?,
+        TermType::Integer => integers::to_python(py, term)?,
+        TermType::Float => {
+            let number: f64 = term.decode().map_err(|_| unknown(term))?;
+            number.into_pyobject(py).map_err(PyErr::from)?.into_any()
+        }
+        TermType::Binary => match Binary::from_term(term) {
+            Ok(binary) => text(py, &binary)?,
+            Err(_) => bit_string::to_python(py, term)?,
+        },
+        TermType::List => {
+            if term.list_length().is_err() {
+                return Err(ConvertError::refused(
+                    "an improper list has no form in Python",
+                ));
+            }
+            return Ok(Opened::Inside(Frame::List {
+                rest: term,
+                taken: 0,
+            }));
+        }
+        TermType::Tuple => return open_tuple(py, term),
+        TermType::Map => {
+            let pairs: Vec<_> = MapIterator::new(term)
+                .ok_or_else(|| unknown(term))?
+                .collect();
+            return Ok(Opened::Inside(Frame::Map {
+                size: pairs.len(),
+                pairs: pairs.into_iter(),
+                now: None,
+                key: None,
+                dict: PyDict::new(py),
+            }));
+        }
+        TermType::Pid => Bound::new(py, Pid::keep(term))?.into_any(),
+        TermType::Ref => match handle::to_python(py, term) {
+            Some(object) => object,
+            None => Bound::new(py, Ref::keep(term))?.into_any(),
+        },
+        TermType::Port => Bound::new(py, Port::keep(term))?.into_any(),
+        TermType::Fun => Bound::new(py, Fun::keep(term))?.into_any(),
+        TermType::Unknown => return Err(unknown(term)),
+    }))
+}
+
+fn unknown(term: Term<'_>) -> ConvertError {
+    ConvertError::refused(format!(
+        "a term of an unknown type: {}",
+        shortened(format!("{term:?}"))
+    ))
+}
+
+#[inline]
+fn text<'py>(py: Python<'py>, binary: &Binary<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    match std::str::from_utf8(binary.as_slice()) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(error) => Err(ConvertError::refused(format!(
+            "a binary becomes a str and must be UTF-8, but byte {} of {} is not; send bytes as \
+             {{bytes, Binary}}",
+            error.valid_up_to(),
+            binary.len(),
+        ))),
+    }
+}
+
+/// A tuple, except for `{bytes, Binary}`, which is a leaf.
+#[inline]
+fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
+    let elements = Elements::of(term).ok_or_else(|| unknown(term))?;
+    if elements.len() == 2 {
+        if let (Some(tag), Some(bytes)) = (elements.get(0), elements.get(1)) {
+            if crate::atoms::bytes() == tag {
+                if let Ok(binary) = Binary::from_term(bytes) {
+                    return Ok(Opened::Leaf(PyBytes::new(py, binary.as_slice()).into_any()));
+                }
+            }
+        }
+    }
+    Ok(Opened::Inside(Frame::Tuple { elements, taken: 0 }))
+}
+
+struct Walk<'a, 'py> {
+    py: Python<'py>,
+    /// From the outermost container inwards.
+    frames: Vec<Frame<'a, 'py>>,
+    /// The finished elements of all lists and tuples in `frames`, one after another.
+    values: Vec<Bound<'py, PyAny>>,
+    /// How many frames there were when the outermost container that is a key was met.
+    key_from: usize,
+}
+
+impl<'a, 'py> Walk<'a, 'py> {
+    fn run(&mut self, outermost: Frame<'a, 'py>) -> Result<Bound<'py, PyAny>, ConvertError> {
+        self.frames.push(outermost);
+        loop {
+            let frame = self
+                .frames
+                .last_mut()
+                .expect("pushed above, popped with a return");
+            let value = match frame.next() {
+                Some(term) => match open(self.py, term)? {
+                    Opened::Leaf(value) => value,
+                    Opened::Inside(inner) => {
+                        self.push(inner)?;
+                        continue;
+                    }
+                },
+                None => {
+                    let value = self.close()?;
+                    if self.frames.is_empty() {
+                        return Ok(value);
+                    }
+                    value
+                }
+            };
+            let frame = self.frames.last_mut().expect("there is one, see above");
+            match frame {
+                Frame::List { taken, .. } | Frame::Tuple { taken, .. } => {
+                    *taken += 1;
+                    self.values.push(value);
+                }
+                Frame::Map { key, dict, .. } => match key.take() {
+                    None => *key = Some(value),
+                    Some(name) => put(dict, name, value)?,
+                },
+            }
+        }
+    }
+
+    fn push(&mut self, inner: Frame<'a, 'py>) -> Result<(), ConvertError> {
+        let depth = self.frames.len();
+        if self.key_from >= depth && self.frames.last().is_some_and(Frame::at_key) {
+            self.key_from = depth;
+        } else if self.key_from >= depth {
+            self.key_from = usize::MAX;
+        }
+        if depth >= MAX_DEPTH {
+            return Err(ConvertError::refused("nested more than 10,000 deep"));
+        }
+        if depth.saturating_sub(self.key_from) >= MAX_KEY_DEPTH {
+            return Err(ConvertError::refused("nested more than 100 deep in a key"));
+        }
+        self.frames.push(inner);
+        Ok(())
+    }
+
+    /// The innermost container, whose elements are all there.
+    fn close(&mut self) -> Result<Bound<'py, PyAny>, ConvertError> {
+        let frame = self.frames.pop().expect("called for the last frame");
+        match frame {
+            Frame::List { taken, .. } => {
+                let elements = self.values.drain(self.values.len() - taken..);
+                Ok(PyList::new(self.py, elements)?.into_any())
+            }
+            Frame::Tuple { taken, .. } => {
+                let elements = self.values.drain(self.values.len() - taken..);
+                Ok(PyTuple::new(self.py, elements)?.into_any())
+            }
+            Frame::Map { dict, size, .. } => {
+                if dict.len() != size {
+                    return Err(ConvertError::refused(
+                        "two keys of the map are equal in Python, as are an atom and a binary \
+                         of the same text, 1 and 1.0, or 1 and true",
+                    ));
+                }
+                Ok(dict.into_any())
+            }
+        }
+    }
+}
+
+fn put<'py>(
+    dict: &Bound<'py, PyDict>,
+    key: Bound<'py, PyAny>,
+    value: Bound<'py, PyAny>,
+) -> Result<(), ConvertError> {
+    dict.set_item(&key, value).map_err(|error| {
+        match error.is_instance_of::<PyTypeError>(dict.py()) {
+            true => ConvertError::refused(format!(
+                "a key with a list or a map in it cannot be one in Python ({})",
+                error.value(dict.py())
+            )),
+            false => error.into(),
+        }
+    })
+}
+
+impl<'a> Frame<'a, '_> {
+    #[inline]
+    fn next(&mut self) -> Option<Term<'a>> {
+        match self {
+            Frame::List { rest, .. } => {
+                let (head, tail) = rest.list_get_cell().ok()?;
+                *rest = tail;
+                Some(head)
+            }
+            Frame::Tuple { elements, taken } => elements.get(*taken),
+            Frame::Map {
+                pairs, now, key, ..
+            } => match (&key, &now) {
+                (Some(_), Some((_, value))) => Some(*value),
+                _ => {
+                    *now = pairs.next();
+                    now.map(|(key, _)| key)
+                }
+            },
+        }
+    }
+
+    /// Whether what was taken last from it is a key.
+    fn at_key(&self) -> bool {
+        matches!(self, Frame::Map { key: None, .. })
+    }
+
+    fn step(&self) -> Step {
+        match self {
+            Frame::List { taken, .. } | Frame::Tuple { taken, .. } => Step::Index(*taken),
+            Frame::Map { key: Some(key), .. } => Step::Key(key_text(key)),
+            Frame::Map { now, .. } => Step::KeyItself(
+                now.map_or_else(String::new, |(key, _)| shortened(format!("{key:?}"))),
+            ),
+        }
+    }
+}

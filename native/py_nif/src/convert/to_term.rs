@@ -1,0 +1,443 @@
+//! A Python object as a term.
+
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList,
+    PyMemoryView, PySet, PyString, PyTuple,
+};
+use rustler::{Encoder, Env, OwnedEnv, Term};
+
+use super::bit_string::BitString;
+use super::error::{key_text, type_name, ConvertError, Step};
+use super::handle::Handle;
+use super::opaque::{Fun, Pid, Port, Ref};
+use super::rare_types::{self, Rare};
+use super::{atoms, bit_string, integers, shared_bytes, MAX_DEPTH};
+use crate::atoms as names;
+use crate::beam::terms::{self, Word};
+
+/// Values in a value. A few lists, each with the one before in it twice, would fill any memory.
+const MAX_VALUES: usize = 30_000_000;
+
+/// Converts `value` into a term of `env`.
+pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+    match open(env, value, 0).map_err(|error| error.within("result"))? {
+        Opened::Leaf(term) => Ok(term),
+        Opened::Inside(frame) => match walk(env, frame, Garbage::Refused)? {
+            Some(term) => Ok(term),
+            None => via_scratch(env, value),
+        },
+    }
+}
+
+/// In an environment of its own, from which only the result is taken.
+#[cold]
+fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+    OwnedEnv::new().run(|scratch| {
+        match open(scratch, value, 0).map_err(|error| error.within("result"))? {
+            Opened::Leaf(term) => Ok(term.in_env(env)),
+            Opened::Inside(frame) => {
+                let term = walk(scratch, frame, Garbage::Accepted)?;
+                Ok(term.expect("garbage is accepted").in_env(env))
+            }
+        }
+    })
+}
+
+/// `None`: there would be garbage.
+fn walk<'a>(
+    env: Env<'a>,
+    frame: Frame<'_>,
+    garbage: Garbage,
+) -> Result<Option<Term<'a>>, ConvertError> {
+    let mut walk = Walk {
+        env,
+        frames: Vec::with_capacity(8),
+        words: Vec::with_capacity(8),
+        values: Vec::new(),
+        count: 0,
+        garbage,
+    };
+    walk.run(frame).map_err(|mut error| {
+        walk.frames
+            .iter()
+            .rev()
+            .for_each(|frame| error.step(frame.step()));
+        error.within("result")
+    })
+}
+
+/// What making a large map leaves behind: [`terms::map_leaves_garbage`].
+#[derive(Clone, Copy, PartialEq)]
+enum Garbage {
+    Refused,
+    Accepted,
+}
+
+enum Opened<'a, 'py> {
+    Leaf(Term<'a>),
+    Inside(Frame<'py>),
+}
+
+/// A container whose elements are being converted.
+struct Frame<'py> {
+    object: Bound<'py, PyAny>,
+    shape: Shape,
+    children: Children<'py>,
+    /// How many children were taken from it.
+    taken: usize,
+    /// Where its terms begin in [`Walk::words`].
+    start: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    List,
+    Tuple,
+    Set,
+    /// Keys and values in turn.
+    Map,
+    /// As a map; the keys are the names of fields.
+    Fields,
+}
+
+enum Children<'py> {
+    /// May change while its elements are converted, if that runs Python code; so it is looked at
+    /// anew each time.
+    List(Bound<'py, PyList>),
+    Tuple(Bound<'py, PyTuple>),
+    Taken(Vec<Bound<'py, PyAny>>),
+}
+
+/// A leaf is converted, a container is opened. The exact types come first, the frequent ones
+/// before the others: a comparison of pointers each. Subclasses and the rest are looked for
+/// afterwards.
+#[inline]
+fn open<'a, 'py>(
+    env: Env<'a>,
+    value: &Bound<'py, PyAny>,
+    stand_ins: usize,
+) -> Result<Opened<'a, 'py>, ConvertError> {
+    Ok(Opened::Leaf(
+        if let Ok(text) = value.cast_exact::<PyString>() {
+            text_to_term(env, text)?
+        } else if let Ok(number) = value.cast_exact::<PyInt>() {
+            integers::to_term(env, number)?
+        } else if value.is_none() {
+            names::none().encode(env)
+        } else if let Ok(truth) = value.cast_exact::<PyBool>() {
+            truth.is_true().encode(env)
+        } else if let Ok(number) = value.cast_exact::<PyFloat>() {
+            float(env, number.value())?
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            return Ok(inside(value, Shape::List, Children::List(list.clone())));
+        } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+            return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            return Ok(inside(value, Shape::Map, items(dict)));
+        } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+            shared_bytes::of_bytes(env, bytes)
+        } else if value.get_type().is(atoms::class(value.py())?) {
+            atoms::to_atom(value.cast().map_err(PyErr::from)?)?.encode(env)
+        } else if let Ok(pid) = value.cast_exact::<Pid>() {
+            pid.get().in_env(env)
+        } else if let Ok(reference) = value.cast_exact::<Ref>() {
+            reference.get().in_env(env)
+        } else {
+            return open_other(env, value, stand_ins);
+        },
+    ))
+}
+
+/// Our other types, then what the standard library and numpy have, then subclasses.
+fn open_other<'a, 'py>(
+    env: Env<'a>,
+    value: &Bound<'py, PyAny>,
+    stand_ins: usize,
+) -> Result<Opened<'a, 'py>, ConvertError> {
+    Ok(Opened::Leaf(if let Ok(port) = value.cast_exact::<Port>() {
+        port.get().in_env(env)
+    } else if let Ok(fun) = value.cast_exact::<Fun>() {
+        fun.get().in_env(env)
+    } else if let Ok(handle) = value.cast_exact::<Handle>() {
+        handle.get().in_env(env)
+    } else if let Ok(bits) = value.cast_exact::<BitString>() {
+        bit_string::to_term(env, bits.get())?
+    } else if is_built_in(value) {
+        return open_subclass(env, value);
+    } else {
+        // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
+        match rare_types::find(env, value)? {
+            Rare::Term(term) => term,
+            // An Enum's value may be an Enum, but not for ever.
+            Rare::Instead(other) if stand_ins < 8 => return open(env, &other, stand_ins + 1),
+            Rare::Instead(_) => return Err(unknown(value)),
+            Rare::Fields(fields) => {
+                return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
+            }
+            Rare::Unknown => return open_subclass(env, value),
+        }
+    }))
+}
+
+fn open_subclass<'a, 'py>(
+    env: Env<'a>,
+    value: &Bound<'py, PyAny>,
+) -> Result<Opened<'a, 'py>, ConvertError> {
+    Ok(Opened::Leaf(if let Ok(text) = value.cast::<PyString>() {
+        text_to_term(env, text)?
+    } else if let Ok(number) = value.cast::<PyInt>() {
+        integers::to_term(env, number)?
+    } else if let Ok(number) = value.cast::<PyFloat>() {
+        float(env, number.value())?
+    } else if let Ok(list) = value.cast::<PyList>() {
+        return Ok(inside(value, Shape::List, Children::List(list.clone())));
+    } else if let Ok(tuple) = value.cast::<PyTuple>() {
+        return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
+    } else if let Ok(dict) = value.cast::<PyDict>() {
+        return Ok(inside(value, Shape::Map, items(dict)));
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        shared_bytes::of_bytes(env, bytes)
+    } else if value.cast::<PySet>().is_ok() || value.cast::<PyFrozenSet>().is_ok() {
+        // By Python's own iterator, which raises where a subclass does, or if the set changes.
+        let members = value.try_iter()?.collect::<PyResult<_>>()?;
+        return Ok(inside(value, Shape::Set, Children::Taken(members)));
+    } else if let Ok(bytes) = value.cast::<PyByteArray>() {
+        shared_bytes::of_bytearray(env, bytes)
+    } else if value.cast::<PyMemoryView>().is_ok() {
+        let bytes = value
+            .call_method0("tobytes")?
+            .cast_into()
+            .map_err(PyErr::from)?;
+        shared_bytes::of_bytes(env, &bytes)
+    } else if let Ok(number) = value.cast::<PyComplex>() {
+        let (real, imaginary) = (float(env, number.real())?, float(env, number.imag())?);
+        (names::complex(), real, imaginary).encode(env)
+    } else {
+        return Err(unknown(value));
+    }))
+}
+
+fn is_built_in(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PySet>()
+        || value.is_exact_instance_of::<PyFrozenSet>()
+        || value.is_exact_instance_of::<PyByteArray>()
+        || value.is_exact_instance_of::<PyMemoryView>()
+        || value.is_exact_instance_of::<PyComplex>()
+}
+
+fn unknown(value: &Bound<'_, PyAny>) -> ConvertError {
+    ConvertError::refused(format!(
+        "cannot send {} to Erlang; erlang.Handle(...) would send it as an opaque reference",
+        type_name(value)
+    ))
+}
+
+fn text_to_term<'a>(env: Env<'a>, text: &Bound<'_, PyString>) -> Result<Term<'a>, ConvertError> {
+    shared_bytes::of_str(env, text).map_err(|_| {
+        ConvertError::refused(
+            "a str with lone surrogates has no UTF-8; send its bytes, as in \
+             text.encode(\"utf-8\", \"surrogatepass\")",
+        )
+    })
+}
+
+fn float(env: Env<'_>, number: f64) -> Result<Term<'_>, ConvertError> {
+    match number.is_finite() {
+        true => Ok(number.encode(env)),
+        false => Err(ConvertError::refused(format!(
+            "Erlang has no float for {}; send None, a str or an erlang.Atom",
+            if number.is_nan() { "nan" } else { "inf" }
+        ))),
+    }
+}
+
+/// No Python code runs here, so the dict does not change.
+fn items<'py>(dict: &Bound<'py, PyDict>) -> Children<'py> {
+    let mut items = Vec::with_capacity(2 * dict.len());
+    for (key, value) in dict.iter() {
+        items.push(key);
+        items.push(value);
+    }
+    Children::Taken(items)
+}
+
+#[inline]
+fn inside<'a, 'py>(
+    object: &Bound<'py, PyAny>,
+    shape: Shape,
+    children: Children<'py>,
+) -> Opened<'a, 'py> {
+    Opened::Inside(Frame {
+        object: object.clone(),
+        shape,
+        children,
+        taken: 0,
+        start: 0,
+    })
+}
+
+struct Walk<'a, 'py> {
+    env: Env<'a>,
+    /// From the outermost container inwards.
+    frames: Vec<Frame<'py>>,
+    /// The finished elements of all `frames`, one after another.
+    words: Vec<Word<'a>>,
+    /// For the values of a map, while it is made.
+    values: Vec<Word<'a>>,
+    count: usize,
+    garbage: Garbage,
+}
+
+impl<'a, 'py> Walk<'a, 'py> {
+    fn run(&mut self, outermost: Frame<'py>) -> Result<Option<Term<'a>>, ConvertError> {
+        if self.garbage == Garbage::Refused && outermost.leaves_garbage() {
+            return Ok(None);
+        }
+        self.frames.push(outermost);
+        loop {
+            let frame = self
+                .frames
+                .last_mut()
+                .expect("pushed above, popped with a return");
+            let term = match frame.next() {
+                Some(value) => match open(self.env, &value, 0)? {
+                    Opened::Leaf(term) => term,
+                    Opened::Inside(inner) => {
+                        if self.garbage == Garbage::Refused && inner.leaves_garbage() {
+                            return Ok(None);
+                        }
+                        self.push(inner)?;
+                        continue;
+                    }
+                },
+                None => {
+                    let term = self.close()?;
+                    if self.frames.is_empty() {
+                        return Ok(Some(term));
+                    }
+                    term
+                }
+            };
+            self.words.push(term.into());
+            self.count += 1;
+            if self.count > MAX_VALUES {
+                return Err(ConvertError::refused("more than 30,000,000 values in one"));
+            }
+        }
+    }
+
+    fn push(&mut self, mut inner: Frame<'py>) -> Result<(), ConvertError> {
+        if self.frames.len() >= MAX_DEPTH {
+            return Err(self.too_deep());
+        }
+        inner.start = self.words.len();
+        self.frames.push(inner);
+        Ok(())
+    }
+
+    #[cold]
+    fn too_deep(&mut self) -> ConvertError {
+        let at = |frame: &Frame| frame.object.as_ptr();
+        let last = self.frames.last().map(at);
+        // A value that contains itself comes again and again; the path is cut where it does
+        // for the first time.
+        let mut again = (0..self.frames.len()).filter(|&i| Some(at(&self.frames[i])) == last);
+        match (again.next(), again.next()) {
+            (Some(_), Some(second)) => {
+                self.frames.truncate(second);
+                ConvertError::refused("a value that contains itself (recursion) cannot be sent")
+            }
+            _ => ConvertError::refused("nested more than 10,000 deep"),
+        }
+    }
+
+    /// The innermost container, whose elements are all there.
+    fn close(&mut self) -> Result<Term<'a>, ConvertError> {
+        let Frame { shape, start, .. } = self.frames.pop().expect("called for the last frame");
+        let words = &mut self.words[start..];
+        let term = match shape {
+            Shape::List => terms::list(self.env, words),
+            Shape::Tuple => terms::tuple(self.env, words),
+            Shape::Set => {
+                terms::sort(words);
+                if let Some(twice) = same_neighbours(words) {
+                    return Err(same("members of a set", twice.term(self.env)));
+                }
+                (names::set(), terms::list(self.env, words)).encode(self.env)
+            }
+            Shape::Map | Shape::Fields => {
+                // Keys to the front, values apart.
+                let count = words.len() / 2;
+                self.values.clear();
+                self.values.extend(words.iter().skip(1).step_by(2));
+                for index in 0..count {
+                    words[index] = words[2 * index];
+                }
+                let keys = &mut words[..count];
+                match terms::map(self.env, keys, &self.values) {
+                    Some(map) => map,
+                    None => {
+                        terms::sort(keys);
+                        let twice = same_neighbours(keys).unwrap_or(keys[0]);
+                        return Err(same("keys of a dict", twice.term(self.env)));
+                    }
+                }
+            }
+        };
+        self.words.truncate(start);
+        Ok(term)
+    }
+}
+
+fn same_neighbours<'a>(sorted: &[Word<'a>]) -> Option<Word<'a>> {
+    sorted
+        .windows(2)
+        .find(|pair| terms::identical(pair[0], pair[1]))
+        .map(|pair| pair[0])
+}
+
+fn same(what: &str, term: Term<'_>) -> ConvertError {
+    let term = super::error::shortened(format!("{term:?}"));
+    ConvertError::refused(format!("two {what} become the same term, {term}"))
+}
+
+impl<'py> Frame<'py> {
+    #[inline]
+    fn next(&mut self) -> Option<Bound<'py, PyAny>> {
+        let index = self.taken;
+        self.taken += 1;
+        match &self.children {
+            Children::List(list) if index < list.len() => list.get_item(index).ok(),
+            Children::List(_) => None,
+            Children::Tuple(tuple) if index < tuple.len() => tuple.get_item(index).ok(),
+            Children::Tuple(_) => None,
+            Children::Taken(items) => items.get(index).cloned(),
+        }
+    }
+
+    fn leaves_garbage(&self) -> bool {
+        match (&self.children, self.shape) {
+            (Children::Taken(items), Shape::Map | Shape::Fields) => {
+                terms::map_leaves_garbage(items.len() / 2)
+            }
+            _ => false,
+        }
+    }
+
+    /// To what was taken last.
+    fn step(&self) -> Step {
+        let index = self.taken.saturating_sub(1);
+        let text = |index: usize| match &self.children {
+            Children::Taken(items) => items.get(index).map(key_text).unwrap_or_default(),
+            _ => String::new(),
+        };
+        match self.shape {
+            Shape::List | Shape::Tuple => Step::Index(index),
+            Shape::Set => Step::Member,
+            Shape::Map if index.is_multiple_of(2) => Step::KeyItself(text(index)),
+            Shape::Map => Step::Key(text(index - 1)),
+            Shape::Fields => Step::Field(text(index & !1).trim_matches('"').to_owned()),
+        }
+    }
+}

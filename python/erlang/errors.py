@@ -1,0 +1,77 @@
+"""What goes wrong between Erlang and Python."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class ConversionError(ValueError):
+    """A value has no form on the other side. `path` says where in it: `args[2]["x"]`."""
+
+    __module__ = "erlang"
+
+    def __init__(self, problem: str, path: str) -> None:
+        super().__init__(problem, path)
+        self.problem = problem
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class StackFrame(NamedTuple):
+    """One call in the stacktrace of an Erlang exception."""
+
+    module: str
+    function: str
+    arity: int
+    file: str | None = None
+    line: int | None = None
+
+
+class Error(Exception):
+    """An Erlang exception.
+
+    `kind` is what Erlang calls its class: 'error', 'exit' or 'throw'. `reason` is any term, as a
+    Python value, or the text of one that cannot be a Python value. `stacktrace` begins with the
+    innermost call.
+    """
+
+    __module__ = "erlang"
+
+    def __init__(
+        self, kind: str, reason: Any, stacktrace: object = None, text: str | None = None
+    ) -> None:
+        super().__init__(kind, reason, stacktrace, text)
+        self.kind = kind
+        self.reason = reason
+        self.stacktrace = _frames(stacktrace)
+        self._text = repr(reason) if text is None else text
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self._text}"
+
+
+def _frames(stacktrace: object) -> list[StackFrame]:
+    if not isinstance(stacktrace, list):
+        return []
+    return [frame for frame in map(_frame, stacktrace) if frame is not None]
+
+
+def _frame(entry: object) -> StackFrame | None:
+    """Of `{Module, Function, ArityOrArguments, Location}`; None for anything else."""
+    if isinstance(entry, StackFrame):
+        return entry
+    if not (isinstance(entry, tuple) and len(entry) == 4):
+        return None
+    module, function, arity, location = entry
+    if isinstance(arity, list):
+        arity = len(arity)
+    try:
+        where = dict(location)
+        file = where.get("file")
+        if isinstance(file, list):
+            file = "".join(map(chr, file))
+        return StackFrame(str(module), str(function), arity, file, where.get("line"))
+    except (TypeError, ValueError):
+        return StackFrame(str(module), str(function), arity)
