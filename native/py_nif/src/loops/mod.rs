@@ -20,5 +20,5 @@ pub mod sleeps;
 pub use keeper::Role;
 pub use native_loop::NativeLoop;
 pub use polling::Waiting;
-pub use requests::{Refused, Requests, Work};
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
+pub use requests::{Refused, Requests, Work};

@@ -67,7 +67,11 @@ pub fn insert_owned(native: &NativeLoop) {
 
 pub fn owned_by(pid: &LocalPid) -> Option<Arc<NativeLoop>> {
     let registry = lock();
-    registry.owned.get(pid).and_then(|id| registry.loops.get(id)).and_then(Weak::upgrade)
+    registry
+        .owned
+        .get(pid)
+        .and_then(|id| registry.loops.get(id))
+        .and_then(Weak::upgrade)
 }
 
 /// The processes that own a loop.
