@@ -16,10 +16,6 @@ from collections.abc import Iterator
 #: Seconds for what ends by itself: a connection's last callback, an fd that the VM still polls.
 GRACE = 5
 
-#: Closed when the last reference to a loop is gone, which may be one in the VM: `test_loops.py`
-#: has what holds for them.
-OF_A_LOOP = {f"anon_inode:[{what}]" for what in ("eventpoll", "eventfd", "timerfd")}
-
 
 @contextlib.contextmanager
 def none_left() -> Iterator[None]:
@@ -33,12 +29,17 @@ def none_left() -> Iterator[None]:
         gc.collect()
         loops = live_loops()
         assert loops == [], f"loops were not closed: {loops}"
-        deadline = time.monotonic() + GRACE
-        while (left := _new(before)) and time.monotonic() < deadline:
-            time.sleep(0.001)  # The VM closes the fds of a loop after its poller let go of them.
-        assert left == {}, f"fds were left open: {left}"
+        fds_come_back(before)
     finally:
         gc.unfreeze()
+
+
+def fds_come_back(before: dict[int, str]) -> None:
+    """The VM closes the fds of a loop after its poller let go of them, so this may wait."""
+    deadline = time.monotonic() + GRACE
+    while (left := _new(before)) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert left == {}, f"fds were left open: {left}"
 
 
 def open_fds() -> dict[int, str]:
@@ -51,10 +52,7 @@ def open_fds() -> dict[int, str]:
 
 
 def _new(before: dict[int, str]) -> dict[int, str]:
-    now = open_fds()
-    return {
-        fd: what for fd, what in now.items() if before.get(fd) != what and what not in OF_A_LOOP
-    }
+    return {fd: what for fd, what in open_fds().items() if before.get(fd) != what}
 
 
 def live_loops() -> list[asyncio.AbstractEventLoop]:

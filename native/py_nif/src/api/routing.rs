@@ -17,14 +17,18 @@ fn router_started(env: Env<'_>) -> Term<'_> {
 /// A sleeping loop asked to be armed.
 #[rustler::nif]
 fn loop_arm<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
-    poll_set.0.arm_for_keeper(env, &poll_set);
+    if let Some(native) = poll_set.native() {
+        native.arm_for_keeper(env, &poll_set);
+    }
     atoms::ok().encode(env)
 }
 
 /// `{select, PollSet, _, ready_input}` came: the resource in it is the way back to the loop.
 #[rustler::nif]
 fn fd_ready<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
-    poll_set.0.poll_set_ready(env);
+    if let Some(native) = poll_set.native() {
+        native.poll_set_ready(env);
+    }
     atoms::ok().encode(env)
 }
 
@@ -40,7 +44,9 @@ fn timer_fired(env: Env<'_>, id: u64) -> Term<'_> {
 /// A loop closed by a Python thread is taken out of the VM's poller.
 #[rustler::nif]
 fn loop_release<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
-    poll_set.0.release(env, &poll_set);
+    if let Some(native) = poll_set.native() {
+        native.release(env, &poll_set);
+    }
     atoms::ok().encode(env)
 }
 

@@ -35,6 +35,8 @@ pub trait Resource: Sized + Send + Sync + 'static {
     fn cell() -> &'static TypeCell;
     /// A process watched with [`Ref::monitor`] has died.
     fn down(&self, _env: Env<'_>, _pid: LocalPid) {}
+    /// The VM's poller let go of the fd this object was selected for.
+    fn stopped(&self) {}
     /// The last reference is gone.
     fn destroy(self, _sender: Sender<'_>) {}
 }
@@ -174,7 +176,7 @@ impl<'a, T: Resource> Decoder<'a> for Ref<T> {
 pub fn open<T: Resource>(env: *mut ErlNifEnv) -> bool {
     let init = sys::ErlNifResourceTypeInit {
         dtor: dtor::<T> as *const sys::ErlNifResourceDtor,
-        stop: stop as *const sys::ErlNifResourceStop,
+        stop: stop::<T> as *const sys::ErlNifResourceStop,
         down: down::<T> as *const sys::ErlNifResourceDown,
         members: 3,
         dyncall: ptr::null(),
@@ -216,17 +218,20 @@ unsafe extern "C" fn dtor<T: Resource>(env: *mut ErlNifEnv, object: *mut c_void)
     }));
 }
 
-/// The poller let go of the fd. The VM now gives back its own reference to the object, and the
-/// fd is closed where the object's last reference is dropped: nothing to do.
+/// The poller let go of the fd. The VM gives back its own reference to the object afterwards.
 ///
 /// # Safety
-/// Called by the VM.
-unsafe extern "C" fn stop(
+/// Called by the VM with a live object made by [`Ref::new`] for `T`.
+unsafe extern "C" fn stop<T: Resource>(
     _env: *mut ErlNifEnv,
-    _object: *mut c_void,
+    object: *mut c_void,
     _event: ErlNifEvent,
     _is_direct_call: c_int,
 ) {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the VM passes a live object.
+        unsafe { &*(object as *const T) }.stopped();
+    }));
 }
 
 /// # Safety

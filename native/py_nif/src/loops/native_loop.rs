@@ -171,7 +171,7 @@ impl NativeLoop {
             }
             let poll_set = watch
                 .poll_set
-                .get_or_insert_with(|| Ref::new(PollSet(self.clone())))
+                .get_or_insert_with(|| Ref::new(PollSet::new(self.clone())))
                 .clone();
             let Some(keeper) = Keeper::new(sender, &poll_set, pid, role) else {
                 return Ok(false);
@@ -434,8 +434,11 @@ impl NativeLoop {
                 let told = keeper_pid
                     .or_else(registry::default_router)
                     .is_some_and(|pid| self.tell_closed(sender, &pid, Some(poll_set.clone())));
-                if !told && self.ever_armed.load(Ordering::Acquire) {
-                    registry::release_later(poll_set);
+                match self.ever_armed.load(Ordering::Acquire) {
+                    true if !told => registry::release_later(poll_set),
+                    true => {}
+                    // No message of the keeper's is acted upon any more: the loop is closed.
+                    false => poll_set.let_go(),
                 }
             }
         }
@@ -458,8 +461,9 @@ impl NativeLoop {
 
     /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
     pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
-        if self.ever_armed.load(Ordering::Acquire) {
-            select::stop(env, self.core.raw_fd(), poll_set);
+        match self.ever_armed.load(Ordering::Acquire) {
+            true => select::stop(env, self.core.raw_fd(), poll_set),
+            false => poll_set.let_go(),
         }
     }
 }

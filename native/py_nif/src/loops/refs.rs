@@ -1,7 +1,7 @@
 //! The terms Erlang holds. Each is a resource; dropping the last reference frees what it owns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use event_loop::{Cancel, Direction, WatchId};
 use rustler::{Env, LocalPid};
@@ -52,9 +52,33 @@ impl Resource for LoopRef {
 /// The loop's epoll set as the VM's poller knows it: the object in `{select, Object, ...}`.
 ///
 /// It is not the `LoopRef`, because the VM keeps a selected object alive: an armed loop would
-/// never be collected. The epoll fd is closed when this and every other owner of the loop are
-/// gone, so never while the VM polls it.
-pub struct PollSet(pub Arc<NativeLoop>);
+/// never be collected. It owns the loop until the VM's poller let go of the epoll fd; that is
+/// closed when every other owner is gone too, so never while the VM polls it, and though a term
+/// of this may lie in a keeper's heap for long.
+pub struct PollSet(Mutex<Option<Arc<NativeLoop>>>);
+
+impl PollSet {
+    pub fn new(native: Arc<NativeLoop>) -> Self {
+        PollSet(Mutex::new(Some(native)))
+    }
+
+    /// The loop, unless it was let go of.
+    pub fn native(&self) -> Option<Arc<NativeLoop>> {
+        self.slot().clone()
+    }
+
+    /// The VM's poller does not have the epoll fd, and never will.
+    pub fn let_go(&self) {
+        let native = self.slot().take();
+        // Outside of the lock: the last owner closes the fds.
+        drop(native);
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<NativeLoop>>> {
+        // Only ever replaced whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Resource for PollSet {
     const NAME: &'static std::ffi::CStr = c"erlang_loop.poll_set";
@@ -63,7 +87,12 @@ impl Resource for PollSet {
         &CELL
     }
     fn down(&self, env: Env<'_>, pid: LocalPid) {
-        self.0.keeper_died(env, &pid);
+        if let Some(native) = self.native() {
+            native.keeper_died(env, &pid);
+        }
+    }
+    fn stopped(&self) {
+        self.let_go();
     }
 }
 

@@ -106,7 +106,9 @@ pub fn set_default_router(env: Env<'_>, pid: LocalPid) {
         std::mem::take(&mut registry.unreleased)
     };
     for poll_set in unreleased {
-        poll_set.0.release(env, &poll_set);
+        if let Some(native) = poll_set.native() {
+            native.release(env, &poll_set);
+        }
     }
     for native in all() {
         // A loop that is closed meanwhile, or a router that dies again, is nobody's loss: the

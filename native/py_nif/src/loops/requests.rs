@@ -110,9 +110,15 @@ impl Requests {
         }
     }
 
-    /// The loop's cheap look.
-    pub fn any(&self) -> bool {
-        !self.inbox.is_empty() || !self.cancels.is_empty()
+    /// The loop's cheap look: whether there is work, or reason to stop that was not seen yet.
+    pub fn any(&self, native: &NativeLoop) -> bool {
+        !self.inbox.is_empty()
+            || !self.cancels.is_empty()
+            || (self.is_stop_wanted(native) && !self.stop_seen.load(Ordering::Relaxed))
+    }
+
+    fn is_stop_wanted(&self, native: &NativeLoop) -> bool {
+        self.stop_asked.load(Ordering::Acquire) || native.is_orphaned()
     }
 
     /// Work first: what is to be cancelled may be in it.
@@ -153,8 +159,7 @@ impl Requests {
     /// Whether Erlang wants the loop to end, or its worker died. True once: the thread that sees
     /// it comes to its end.
     pub fn must_stop(&self, native: &NativeLoop) -> bool {
-        let asked = self.stop_asked.load(Ordering::Acquire) || native.is_orphaned();
-        asked && !self.stop_seen.swap(true, Ordering::Relaxed)
+        self.is_stop_wanted(native) && !self.stop_seen.swap(true, Ordering::Relaxed)
     }
 
     /// The loop has ended: who waits is told, at once.

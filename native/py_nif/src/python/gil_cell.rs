@@ -40,6 +40,13 @@ impl<T> GilCell<T> {
     }
 }
 
+impl<T> GilCell<Option<T>> {
+    /// The value, for the owner of the cell: nobody else can look.
+    pub fn take_owned(&mut self) -> Option<T> {
+        self.0.get_mut().take()
+    }
+}
+
 impl<T: Copy> GilCell<T> {
     #[inline]
     pub fn get(&self, _py: Python<'_>) -> T {

@@ -31,7 +31,9 @@ pub struct Loop {
     /// False while CPython makes the object: giving an instance of a Python subclass its
     /// `__dict__` may start the collector, which then sees these fields as zeroes.
     born: bool,
-    pub native: Arc<NativeLoop>,
+    /// Let go of by `close()`, and its fds with it.
+    native: GilCell<Option<Arc<NativeLoop>>>,
+    id: u64,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
     pub debug: GilCell<bool>,
@@ -68,6 +70,26 @@ impl Loop {
             false => Ok(()),
             true => Err(PyRuntimeError::new_err("Event loop is closed")),
         }
+    }
+
+    /// The native loop; an error after `close()`.
+    pub fn native(&self, py: Python<'_>) -> PyResult<Arc<NativeLoop>> {
+        let native = self.native.with(py, |native| native.clone());
+        native.ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
+    }
+
+    /// Asks the native loop something; `false` after `close()`.
+    #[inline]
+    pub fn with_native(&self, py: Python<'_>, ask: impl FnOnce(&Arc<NativeLoop>) -> bool) -> bool {
+        self.native
+            .with(py, |native| native.as_ref().is_some_and(ask))
+    }
+
+    fn wake(&self, py: Python<'_>) {
+        self.with_native(py, |native| {
+            native.core.wake();
+            true
+        });
     }
 
     /// What debug mode checks of every callback.
@@ -173,7 +195,7 @@ impl Loop {
         fd: RawFd,
         direction: Direction,
     ) -> Option<Watcher> {
-        self.native.core.unwatch_fd(fd, direction);
+        self.with_native(py, |native| native.core.unwatch_fd(fd, direction).is_some());
         self.fds.with(py, |fds| fds.take(fd, direction))
     }
 
@@ -216,7 +238,8 @@ impl Loop {
         let fd = fileno(file)?;
         let handle = Handle::build(slf, callback, arguments, None)?.repeating();
         let handle = Py::new(py, handle)?;
-        let core = &this.native.core;
+        let native = this.native(py)?;
+        let core = &native.core;
         core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
         let watcher = Watcher::Callback(handle.clone_ref(py));
         Self::set_watcher(slf, fd, direction, watcher)?;
@@ -280,7 +303,8 @@ impl Loop {
         Ok(Loop {
             born: true,
             waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
-            native,
+            id: native.id,
+            native: GilCell::new(Some(native)),
             reference,
             debug: GilCell::default(),
             stopping: GilCell::default(),
@@ -334,7 +358,7 @@ impl Loop {
         }
         let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
-        this.native.core.wake();
+        this.wake(py);
         Ok(handle)
     }
 
@@ -458,8 +482,8 @@ impl Loop {
     }
 
     /// Wakes the loop from any thread, as asyncio's own loops do by writing to a pipe.
-    fn _write_to_self(&self) {
-        self.native.core.wake();
+    fn _write_to_self(&self, py: Python<'_>) {
+        self.wake(py);
     }
 
     // ---- running ----
@@ -504,7 +528,8 @@ impl Loop {
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
         let requested = self.requested.replace(py, HashMap::new());
-        py.detach(|| self.native.close(Sender::Thread));
+        let native = self.native.replace(py, None);
+        py.detach(|| native.map(|native| native.close(Sender::Thread)));
         drop((ready, timers, fds, requested));
     }
 
@@ -556,12 +581,12 @@ impl Loop {
     /// What names the native loop of an isolated loop; None for a shared one.
     #[getter(_loop_handle)]
     fn loop_handle(&self) -> Option<u64> {
-        self.reference.as_ref().map(|_| self.native.id)
+        self.reference.as_ref().map(|_| self.id)
     }
 
     /// What the loop has done so far.
-    fn _counters(&self) -> std::collections::BTreeMap<&'static str, u64> {
-        self.native.core.counters.snapshot().iter().collect()
+    fn _counters(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<&'static str, u64>> {
+        Ok(self.native(py)?.core.counters.snapshot().iter().collect())
     }
 
     // ---- garbage collection ----
@@ -599,6 +624,8 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         // Never closed by its program: nothing must be left in the VM.
-        self.native.close(Sender::Thread);
+        if let Some(native) = self.native.take_owned() {
+            native.close(Sender::Thread);
+        }
     }
 }

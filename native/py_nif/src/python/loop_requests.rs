@@ -19,13 +19,17 @@ use crate::tasks::{Place, Request, Task, What};
 /// Starts what was asked for since the last turn. Only what must end the loop comes back.
 pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
-    let native = &slf.get().native;
+    // One look at a word when there is nothing, which is nearly always.
+    if !slf
+        .get()
+        .with_native(py, |native| native.requests.any(native))
+    {
+        return Ok(());
+    }
+    let native = &slf.get().native(py)?;
     if native.requests.must_stop(native) {
         // `served.py` sees to the rest.
         slf.get().stopping.set(py, true);
-    }
-    if !native.requests.any() {
-        return Ok(());
     }
     for work in native.requests.take() {
         match work {
@@ -58,7 +62,7 @@ fn run(slf: &Bound<'_, Loop>, request: Request) {
         Err(error) => return answer(slf, &request.task, Err(error)),
     };
     if !request.task.is_wanted() {
-        return slf.get().native.requests.forget(request.task.id);
+        return forget(slf, request.task.id);
     }
     match calls::call(&callable, &request) {
         Ok(value) if !request.inline => start(slf, &request.task, value),
@@ -68,18 +72,20 @@ fn run(slf: &Bound<'_, Loop>, request: Request) {
 
 /// Plain functions never hold up a loop.
 fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
-    let home = Some(slf.get().native.clone());
+    let home = slf.get().native(slf.py()).ok();
     if let Err((why, job)) = call_threads::post(Job { request, home }) {
         let task = &job.request.task;
         task.answer(|env| (atoms::error(), why.atom()).encode(env));
-        slf.get().native.requests.forget(task.id);
+        forget(slf, task.id);
     }
 }
 
 /// Has the loop await `value`.
 fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
     let py = slf.py();
-    let native = &slf.get().native;
+    let Ok(native) = &slf.get().native(py) else {
+        return calls::close(&value);
+    };
     if !task.begin(Place::Loop(std::sync::Arc::downgrade(native))) {
         calls::close(&value);
         return native.requests.forget(task.id);
@@ -140,7 +146,7 @@ fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
 
 fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
     let py = slf.py();
-    slf.get().native.requests.forget(task.id);
+    forget(slf, task.id);
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
             task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
@@ -173,5 +179,12 @@ impl Ended {
     /// The loop holds the task, the task this, and this the loop.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.owner)
+    }
+}
+
+/// The loop has nothing more to do with a task. One that is closed has forgotten all.
+fn forget(slf: &Bound<'_, Loop>, id: u64) {
+    if let Ok(native) = slf.get().native(slf.py()) {
+        native.requests.forget(id);
     }
 }

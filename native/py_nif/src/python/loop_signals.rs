@@ -17,7 +17,7 @@ pub fn signal_watch(event_loop: &Bound<'_, Loop>, number: i32, on: bool) -> PyRe
             "invalid signal number {number}"
         )));
     }
-    let native = event_loop.get().native.clone();
+    let native = event_loop.get().native(event_loop.py())?;
     match event_loop
         .py()
         .detach(|| signals::watch(&native.signals, number, on))
@@ -39,7 +39,7 @@ pub fn runs_command() -> bool {
 /// Calls `_handle_signal` for what arrived.
 #[cold]
 pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    for number in slf.get().native.signals.take() {
+    for number in slf.get().native(slf.py())?.signals.take() {
         slf.call_method1("_handle_signal", (number,))?;
     }
     Ok(())

@@ -61,8 +61,11 @@ impl SockOperation {
                 watching: GilCell::new(true),
             },
         )?;
-        let core = &owner.get().native.core;
-        core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
+        let native = owner.get().native(py)?;
+        native
+            .core
+            .watch(fd, direction, 0, MODE)
+            .map_err(watch_error)?;
         let watcher = Watcher::Operation(operation.clone_ref(py));
         Loop::set_watcher(owner, fd, direction, watcher)?;
         Ok(operation)

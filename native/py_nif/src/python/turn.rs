@@ -1,5 +1,7 @@
 //! A turn of the loop: timeout, wait, take, run. The heart of everything; keep it short.
 
+use std::sync::Arc;
+
 use event_loop::{now_ns, Ready};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -14,6 +16,7 @@ use super::ready::Item;
 use super::sock_operation::SockOperation;
 use super::transports::{StreamTransport, Transport};
 use super::waiting::Waiting;
+use crate::loops::NativeLoop;
 
 /// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
 /// several callbacks, and this much later is not noticed (`bench/`: call_soon chain).
@@ -27,7 +30,10 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     // Written outside of any callback: before the loop ran, or between two turns by hand.
     flush(slf)?;
     wait(slf)?;
-    if slf.get().native.signals.any() {
+    if slf
+        .get()
+        .with_native(slf.py(), |native| native.signals.any())
+    {
         loop_signals::take(slf)?;
     }
     if slf.get().served {
@@ -46,14 +52,15 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
         return Ok(());
     }
+    let native = this.native(py)?;
     let Some(mut waiting) = this.waiting.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
             "This event loop is already running",
         ));
     };
     let result = match busy {
-        true => waiting.look(&this.native),
-        false => block(slf, &mut waiting, now),
+        true => waiting.look(&native),
+        false => block(slf, &native, &mut waiting, now),
     };
     take_events(slf, &mut waiting.ready);
     this.last_look.set(py, now_ns());
@@ -62,7 +69,7 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if !busy {
         // Signal handlers of Python run on this occasion, as after a `select()` in Python.
         py.check_signals()?;
-        if this.native.is_orphaned() && !this.served {
+        if native.is_orphaned() && !this.served {
             return Err(PyRuntimeError::new_err(
                 "the py_event_worker of this isolated loop died",
             ));
@@ -71,7 +78,12 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     Ok(())
 }
 
-fn block(slf: &Bound<'_, Loop>, waiting: &mut Waiting, now: u64) -> crate::error::Result<()> {
+fn block(
+    slf: &Bound<'_, Loop>,
+    native: &Arc<NativeLoop>,
+    waiting: &mut Waiting,
+    now: u64,
+) -> crate::error::Result<()> {
     let py = slf.py();
     let this = slf.get();
     let (deadline, buried) = this
@@ -79,12 +91,12 @@ fn block(slf: &Bound<'_, Loop>, waiting: &mut Waiting, now: u64) -> crate::error
         .with(py, |timers| (timers.next_deadline(), timers.take_buried()));
     drop(buried);
     match deadline {
-        Some(deadline) if deadline <= now => waiting.look(&this.native),
+        Some(deadline) if deadline <= now => waiting.look(native),
         Some(deadline) => {
             let deadline = deadline.min(now.saturating_add(LONGEST_WAIT_NS));
-            py.detach(|| waiting.wait(&this.native, Some(deadline)))
+            py.detach(|| waiting.wait(native, Some(deadline)))
         }
-        None => py.detach(|| waiting.wait(&this.native, None)),
+        None => py.detach(|| waiting.wait(native, None)),
     }
 }
 

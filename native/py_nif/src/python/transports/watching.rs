@@ -33,7 +33,8 @@ impl Transport {
         let owner = this.owner(py)?;
         let fresh = context::copy_current(py)?;
         drop(this.context(direction).replace(py, Some(fresh)));
-        let core = &owner.get().native.core;
+        let native = owner.get().native(py)?;
+        let core = &native.core;
         core.watch(this.fd, direction, 0, MODE)
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
