@@ -21,6 +21,7 @@ mod gil_cell;
 mod handle;
 mod interpreter;
 mod loop_class;
+mod loop_core;
 mod loop_requests;
 mod loop_signals;
 pub mod loop_thread;

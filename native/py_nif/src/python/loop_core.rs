@@ -1,0 +1,216 @@
+//! A loop as native code uses it: queue a callback, watch an fd, reach the native loop. The class
+//! itself is in `loop_class`; transports, `sock_operation` and the turn call this.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use event_loop::Direction;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::fd_callbacks::{fileno, watch_error, Watcher, MODE};
+use super::handle::Handle;
+use super::loop_class::{nanoseconds, Loop};
+use super::ready::Item;
+use super::timer_handle::{Scheduled, TimerHandle};
+use super::transports::{is_fatal, StreamTransport};
+use crate::loops::NativeLoop;
+
+impl Loop {
+    pub fn check_closed(&self, py: Python<'_>) -> PyResult<()> {
+        match self.closed.get(py) {
+            false => Ok(()),
+            true => Err(PyRuntimeError::new_err("Event loop is closed")),
+        }
+    }
+
+    /// The native loop; an error after `close()`.
+    pub fn native(&self, py: Python<'_>) -> PyResult<Arc<NativeLoop>> {
+        let native = self.native.with(py, |native| native.clone());
+        native.ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
+    }
+
+    /// Asks the native loop something; `false` after `close()`.
+    #[inline]
+    pub fn with_native(&self, py: Python<'_>, ask: impl FnOnce(&Arc<NativeLoop>) -> bool) -> bool {
+        self.native
+            .with(py, |native| native.as_ref().is_some_and(ask))
+    }
+
+    pub fn wake(&self, py: Python<'_>) {
+        self.with_native(py, |native| {
+            native.core.wake();
+            true
+        });
+    }
+
+    /// What debug mode checks of every callback.
+    #[cold]
+    pub fn check_debug(
+        slf: &Bound<'_, Self>,
+        callback: &Bound<'_, PyAny>,
+        method: &str,
+        thread: bool,
+    ) -> PyResult<()> {
+        if thread {
+            slf.call_method0("_check_thread")?;
+        }
+        slf.call_method1("_check_callback", (callback, method))
+            .map(drop)
+    }
+
+    #[inline]
+    pub fn push(&self, py: Python<'_>, handle: Py<Handle>) {
+        self.push_item(py, Item::Callback(handle));
+    }
+
+    #[inline]
+    pub fn push_item(&self, py: Python<'_>, item: Item) {
+        self.ready.with(py, |ready| ready.push_back(item));
+    }
+
+    /// `call_soon(callback, *arguments)` for native code.
+    pub fn enqueue(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.into_short_lived(py)?;
+        this.push(py, handle);
+        Ok(())
+    }
+
+    pub fn callback_number(&self, py: Python<'_>) -> u64 {
+        self.callbacks.get(py)
+    }
+
+    pub fn next_callback(&self, py: Python<'_>) {
+        self.callbacks.with(py, |number| *number += 1);
+    }
+
+    pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
+        self.unflushed
+            .with(py, |unflushed| unflushed.push(transport));
+    }
+
+    /// Something native that `source` did failed where asyncio has a callback fail.
+    #[cold]
+    pub fn callback_failed(
+        slf: &Bound<'_, Self>,
+        source: &Bound<'_, PyAny>,
+        error: PyErr,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        if is_fatal(py, &error) {
+            return Err(error);
+        }
+        let context = PyDict::new(py);
+        context.set_item(
+            "message",
+            format!("Exception in callback of {}", source.repr()?),
+        )?;
+        context.set_item("exception", error.into_value(py))?;
+        context.set_item("transport", source)?;
+        slf.call_method1("call_exception_handler", (context,))
+            .map(drop)
+    }
+
+    /// Puts a watcher in place whose fd is watched in the core already.
+    pub fn set_watcher(
+        slf: &Bound<'_, Self>,
+        fd: RawFd,
+        direction: Direction,
+        watcher: Watcher,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let old = slf
+            .get()
+            .fds
+            .with(py, |fds| fds.put(fd, direction, watcher));
+        match old {
+            Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
+            Some(Watcher::Operation(operation)) => {
+                operation.get().replaced(py);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a watch, in the core too.
+    pub fn remove_watcher(
+        &self,
+        py: Python<'_>,
+        fd: RawFd,
+        direction: Direction,
+    ) -> Option<Watcher> {
+        self.with_native(py, |native| native.core.unwatch_fd(fd, direction).is_some());
+        self.fds.with(py, |fds| fds.take(fd, direction))
+    }
+
+    /// A timer that is still in the heap was cancelled.
+    pub fn timer_cancelled(&self, py: Python<'_>) {
+        // What falls out of the heap is let go of after the heap is whole again.
+        drop(self.timers.with(py, |timers| {
+            timers.note_cancelled();
+            timers.take_buried()
+        }));
+    }
+
+    pub fn schedule(
+        slf: &Bound<'_, Self>,
+        when: f64,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<TimerHandle>> {
+        let py = slf.py();
+        let handle = Handle::build(slf, callback, arguments, context)?;
+        let timer = TimerHandle::build(py, handle, when)?;
+        let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
+        slf.get()
+            .timers
+            .with(py, |timers| timers.schedule(nanoseconds(when), entry));
+        Ok(timer)
+    }
+
+    pub fn watch(
+        slf: &Bound<'_, Self>,
+        file: &Bound<'_, PyAny>,
+        direction: Direction,
+        callback: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        let fd = fileno(file)?;
+        let handle = Handle::build(slf, callback, arguments, None)?.repeating();
+        let handle = Py::new(py, handle)?;
+        let native = this.native(py)?;
+        let core = &native.core;
+        core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
+        let watcher = Watcher::Callback(handle.clone_ref(py));
+        Self::set_watcher(slf, fd, direction, watcher)?;
+        Ok(handle)
+    }
+
+    pub fn unwatch(&self, file: &Bound<'_, PyAny>, direction: Direction) -> PyResult<bool> {
+        let py = file.py();
+        if self.closed.get(py) {
+            return Ok(false);
+        }
+        let fd = fileno(file)?;
+        match self.remove_watcher(py, fd, direction) {
+            Some(Watcher::Callback(handle)) => {
+                Handle::cancel(handle.bind(py))?;
+                Ok(true)
+            }
+            other => Ok(other.is_some()),
+        }
+    }
+}
