@@ -13,10 +13,9 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+import erlang_loop
 import uvloop
 from cases import CASES
-
-import erlang_loop
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.SelectorEventLoop,
