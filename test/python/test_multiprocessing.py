@@ -89,7 +89,10 @@ for _ in range(2):
 """
     ended = run(ERLANG_LOOP, "-c", code)
     assert ended.out == "7\n7\n"
-    first, warning, *rest = ended.err.splitlines()
-    assert first == "fork"
-    assert warning.startswith("<string>:9: RuntimeWarning: os.fork() copies the Erlang VM")
-    assert rest == ["fork"]
+    lines = ended.err.splitlines()
+    assert lines[0] == "fork"
+    ours = [line for line in lines if "RuntimeWarning" in line]
+    assert len(ours) == 1
+    assert ours[0].startswith("<string>:9: RuntimeWarning: os.fork() copies the Erlang VM")
+    # From 3.12 on Python has a warning of its own, for any process with threads.
+    assert not [line for line in lines if "Warning" in line and "fork()" not in line]

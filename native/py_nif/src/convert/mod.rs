@@ -3,7 +3,7 @@
 //! Called on threads that hold the GIL. Terms come from an `OwnedEnv` that a scheduler thread
 //! copied them into, and go to one that is then sent: no scheduler thread runs Python code.
 //!
-//! [`to_python`] and [`to_term`] walk containers with a stack of their own, so that no value,
+//! [`to_python()`] and [`to_term()`] walk containers with a stack of their own, so that no value,
 //! however deep, meets the end of the thread's stack, and so that an error can say where in the
 //! value it is ([`error`]). What the leaves become is in the other files, by subject.
 
