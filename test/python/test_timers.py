@@ -39,7 +39,8 @@ async def test_short_sleeps_are_short(loop):
 async def test_order_of_deadlines(loop):
     fired = []
     now = loop.time()
-    delays = [random.random() / 50 for _ in range(1000)]
+    # Whole microseconds: the native loop counts time in nanoseconds.
+    delays = [number / 1e6 for number in random.sample(range(20_000), 1000)]
     for delay in delays:
         loop.call_at(now + delay, fired.append, delay)
     await asyncio.sleep(0.021)
