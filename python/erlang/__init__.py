@@ -1,10 +1,13 @@
-"""Erlang for Python programs inside a node: its values as Python types.
+"""Erlang for Python programs inside a node: its values as Python types, its functions, its
+processes.
 
-`docs/values.md` has the table of what becomes what.
+`docs/values.md` has the table of what becomes what, `docs/erlang_module.md` the rest.
 """
 
 from .atom import Atom
+from .calls import async_call, call, cast
 from .errors import ConversionError, Error, StackFrame
+from .messages import send
 from .native import BitString, Fun, Pid, Port, Ref
 from .native import ObjectHandle as Handle
 
@@ -19,4 +22,8 @@ __all__ = [
     "Port",
     "Ref",
     "StackFrame",
+    "async_call",
+    "call",
+    "cast",
+    "send",
 ]

@@ -79,6 +79,17 @@ rustler::atoms! {
     threads,
     waiting,
 
+    // questions of Python (py_questions)
+    apply,
+    ask,
+    erlang,
+    exit,
+    given_up,
+    py_question = "$py_question",
+    send,
+    tell,
+    throw,
+
     // values
     bytes,
     complex,
@@ -110,6 +121,7 @@ rustler::atoms! {
 
     // errors
     cancelled,
+    deadlock,
     loop_down,
     not_started,
     overload,

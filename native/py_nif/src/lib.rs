@@ -7,6 +7,7 @@
 //! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
+//! | [`questions`] | what Python asked of Erlang, likewise |
 //! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
 #![deny(unsafe_code)]
 #![allow(
@@ -21,4 +22,5 @@ mod convert;
 mod error;
 mod loops;
 mod python;
+mod questions;
 mod tasks;

@@ -8,6 +8,7 @@ mod fds;
 mod pending;
 mod python;
 mod python_loops;
+mod questions;
 mod routing;
 mod signals;
 mod tasks;

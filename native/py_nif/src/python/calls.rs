@@ -17,6 +17,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
+use crate::questions::chain;
 use crate::tasks::{reports, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
@@ -25,8 +26,9 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
     if !task.begin(Place::CallThread) {
         return settle(task, home);
     }
-    match perform(py, request) {
-        Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
+    let asked_for = &request.asked_for;
+    match chain::within(asked_for.clone(), || perform(py, request)) {
+        Ok(value) if is_awaitable(&value) => hand_over(request, value, home),
         outcome => {
             answer(py, task, outcome);
             settle(task, home);
@@ -112,7 +114,7 @@ pub fn find<'py>(
     }
 }
 
-fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
         Ok(py
@@ -179,8 +181,9 @@ pub fn forget_coroutine(module: &str, function: &str) {
     }
 }
 
-fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
     let py = value.py();
+    let task = &request.task;
     if !task.requeue() {
         close(&value);
         return settle(task, home);
@@ -189,6 +192,10 @@ fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<Native
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);
     };
+    if chain::blocks(request.asked_for.as_ref(), target.id) {
+        refuse(py, task, value, Refused::Deadlock);
+        return settle(task, home);
+    }
     if let Err((why, Work::Await(_, value))) =
         target.post(task, Work::Await(task.clone(), value.unbind()))
     {

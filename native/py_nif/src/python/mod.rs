@@ -15,6 +15,8 @@ mod collector;
 mod command;
 mod command_signals;
 mod context;
+pub mod erlang_calls;
+mod erlang_messages;
 mod errors;
 mod fd_callbacks;
 mod gil_cell;
@@ -37,4 +39,5 @@ mod turn;
 mod values;
 mod waiting;
 
+pub use gil_cell::GilCell;
 pub use interpreter::Settings;

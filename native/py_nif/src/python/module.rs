@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+use super::{erlang_calls, erlang_messages};
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
@@ -22,6 +23,12 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add_class::<erlang_calls::PyQuestion>()?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask_fun, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
     crate::convert::register(module)
 }
 
