@@ -65,6 +65,8 @@
 ]).
 %% For py_questions.
 -export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
+%% For py_actor.
+-export([mailbox_new/0, mailbox_opened/1, mailbox_deliver/2, mailbox_exit/3]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
 -export([sleep_done/1]).
@@ -85,7 +87,7 @@
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
--export_type([task/0, task_target/0, task_work/0, question/0, question_work/0]).
+-export_type([task/0, task_target/0, task_work/0, question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -144,6 +146,10 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
+    mailbox_new/0,
+    mailbox_opened/1,
+    mailbox_deliver/2,
+    mailbox_exit/3,
     questions_started/1,
     question_take/1,
     question_answer/2,
@@ -177,6 +183,8 @@
 %% Chosen by the caller to tell events apart.
 %% A request on its way. Losing it does not cancel the request.
 -type task() :: reference().
+%% Where messages for Python code are kept. Losing it ends the code's pid.
+-type mailbox() :: reference().
 %% What Python wants to know. Losing it unanswered is an answer, too.
 -type question() :: reference().
 -type question_work() ::
@@ -604,3 +612,23 @@ question_answer(_Question, _Value) -> erlang:nif_error(not_loaded).
 -spec question_raise(question(), error | exit | throw, Reason :: term(), Stacktrace :: term()) ->
     ok.
 question_raise(_Question, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).
+
+%%% Mailboxes of Python code: see py_actor
+
+%% @private
+-spec mailbox_new() -> mailbox().
+mailbox_new() -> erlang:nif_error(not_loaded).
+
+%% The calling process stands for the code from now on.
+%% @private
+-spec mailbox_opened(mailbox()) -> ok.
+mailbox_opened(_Mailbox) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec mailbox_deliver(mailbox(), Message :: term()) -> ok.
+mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
+
+%% Whether Python wanted to hear of the death of this linked process.
+%% @private
+-spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
+mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).

@@ -39,9 +39,7 @@ async def async_call(
     return await _answer(_ask(module, function, args, node), timeout)
 
 
-def cast(
-    module: str, function: str, args: Sequence[Any] = (), *, node: str | None = None
-) -> None:
+def cast(module: str, function: str, args: Sequence[Any] = (), *, node: str | None = None) -> None:
     """Have an Erlang function called, and not wait. A failure is logged by Erlang."""
     _cast(module, function, args, node)
 

@@ -46,10 +46,23 @@ class Error(Exception):
         self.kind = kind
         self.reason = reason
         self.stacktrace = _frames(stacktrace)
-        self._text = repr(reason) if text is None else text
+        crossed = _with_exceptions(reason, 4)
+        self._text = crossed or (repr(reason) if text is None else text)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self._text}"
+
+
+def _with_exceptions(reason: object, depth: int) -> str | None:
+    """A reason with exceptions of Python in it: as Erlang prints it, but these as Python does."""
+    if isinstance(reason, dict) and {"type", "message", "traceback"} <= reason.keys():
+        return f"{reason['type']}: {reason['message']}"
+    if depth and isinstance(reason, tuple):
+        parts = [_with_exceptions(part, depth - 1) for part in reason]
+        if any(parts):
+            texts = [text or str(part) for text, part in zip(parts, reason)]
+            return "{" + ", ".join(texts) + "}"
+    return None
 
 
 def _frames(stacktrace: object) -> list[StackFrame]:

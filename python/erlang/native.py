@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from erlang_loop._native import (
         BitString,
         Fun,
+        Mailbox,
         ObjectHandle,
         Pid,
         Port,
@@ -27,6 +28,7 @@ else:
         from py_event_loop import (
             BitString,
             Fun,
+            Mailbox,
             ObjectHandle,
             Pid,
             Port,
@@ -48,6 +50,7 @@ else:
 __all__ = [
     "BitString",
     "Fun",
+    "Mailbox",
     "ObjectHandle",
     "Pid",
     "Port",

@@ -110,6 +110,42 @@ class Question:
     def give_up(self) -> None:
         """Nobody wants the answer any more: what Erlang does for it is stopped."""
 
+@final
+class Mailbox:
+    """What was sent to the pid of a task, or of a thread if there is no `owner`."""
+
+    def __new__(cls, owner: Any = None, made: Ref | None = None) -> Self: ...
+    @property
+    def pid(self) -> Pid: ...
+    @property
+    def ended(self) -> bool: ...
+    def take(self) -> tuple[Any] | None:
+        """The next message, if there is one."""
+
+    def take_exit(self) -> tuple[Pid, Any] | None:
+        """Pid and reason of a linked process that has died."""
+
+    def want(self) -> bool:
+        """`owner()._arrived()` is to be called for the next message; False if there is one."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """A thread waits for a message, without the GIL. False: its time is over."""
+
+    def ask(self, function: str, args: list[Any]) -> Question:
+        """Has the process monitor, demonitor, link or unlink."""
+
+    def link(self, pid: Pid) -> None:
+        """The death of this process is for `_arrived` from now on."""
+
+    def unlink(self, pid: Pid) -> bool:
+        """False: it has died before."""
+
+    def flush(self, monitor: Ref) -> None:
+        """Removes the message of a monitor that has been ended."""
+
+    def end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
+        """Ends the process."""
+
 def _ask(module: str, function: str, args: Sequence[Any], node: str | None, /) -> Question:
     """`erlang.async_call`, up to the `await`."""
 

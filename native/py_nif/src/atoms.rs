@@ -90,6 +90,19 @@ rustler::atoms! {
     tell,
     throw,
 
+    // mailboxes of Python code (py_actor)
+    adopt,
+    demonitor,
+    down = "DOWN",
+    link,
+    monitor,
+    normal,
+    py_actor,
+    py_end = "$py_end",
+    py_exception,
+    shutdown,
+    unlink,
+
     // values
     bytes,
     complex,

@@ -5,6 +5,7 @@
 
 mod event_loops;
 mod fds;
+mod mailboxes;
 mod pending;
 mod python;
 mod python_loops;

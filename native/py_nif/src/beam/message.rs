@@ -5,6 +5,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use rustler::env::SavedTerm;
 use rustler::{sys, Atom, Encoder, Env, LocalPid, OwnedEnv};
 
 use super::forked;
@@ -30,6 +31,14 @@ pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
             .send_and_clear(to, |env| message.encode(env))
             .is_ok(),
     }
+}
+
+/// Sends a term that was made in this environment before, on a thread of ours.
+pub fn send_saved(env: &mut OwnedEnv, to: &LocalPid, message: &SavedTerm) -> bool {
+    if forked::is_copy() {
+        return false;
+    }
+    env.send_and_clear(to, |inner| message.load(inner)).is_ok()
 }
 
 /// The process that has this name. On a thread of ours.

@@ -142,11 +142,13 @@ pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
         return Ok(to_atom(text)?);
     }
     let text = text.to_str()?;
-    OwnedEnv::new().run(|env| existing(env, text)).ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it"
-        ))
-    })
+    OwnedEnv::new()
+        .run(|env| existing(env, text))
+        .ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it"
+            ))
+        })
 }
 
 fn count_new() -> PyResult<()> {

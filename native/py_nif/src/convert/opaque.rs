@@ -61,16 +61,29 @@ macro_rules! opaque {
 opaque!(Pid, "An Erlang process, of this node or another.", "", {});
 opaque!(Ref, "An Erlang reference.", "#Ref", {});
 opaque!(Port, "An Erlang port.", "#Port", {});
-opaque!(Fun, "An Erlang fun. Calling it asks Erlang, as `erlang.call` does.", "#Fun", {
-    #[pyo3(signature = (*args))]
-    fn __call__<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        erlang_calls::call(slf.py(), &Target::Fun(slf.get()), args.as_any(), None)
-    }
+opaque!(
+    Fun,
+    "An Erlang fun. Calling it asks Erlang, as `erlang.call` does.",
+    "#Fun",
+    {
+        #[pyo3(signature = (*args))]
+        fn __call__<'py>(
+            slf: &Bound<'py, Self>,
+            args: &Bound<'py, PyTuple>,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            erlang_calls::call(slf.py(), &Target::Fun(slf.get()), args.as_any(), None)
+        }
 
-    /// The same for coroutines: `await fun.async_call(...)`.
-    #[pyo3(signature = (*args))]
-    fn async_call<'py>(slf: &Bound<'py, Self>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        static ASYNC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        ASYNC.import(slf.py(), "erlang.calls", "_async_apply")?.call1((slf, args))
+        /// The same for coroutines: `await fun.async_call(...)`.
+        #[pyo3(signature = (*args))]
+        fn async_call<'py>(
+            slf: &Bound<'py, Self>,
+            args: &Bound<'py, PyTuple>,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            static ASYNC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            ASYNC
+                .import(slf.py(), "erlang.calls", "_async_apply")?
+                .call1((slf, args))
+        }
     }
-});
+);

@@ -215,9 +215,9 @@ impl NativeLoop {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
             self.requests.end(sender);
-        // Futures of a closed loop: nobody waits for them.
-        self.posts.close();
-        drop(self.posts.take());
+            // Futures of a closed loop: nobody waits for them.
+            self.posts.close();
+            drop(self.posts.take());
             return match &self.driver {
                 Driver::Erlang(_) => self.close(sender),
                 Driver::Python => self.core.parking.forget_arming(),

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use super::values;
+use super::{erlang_mailbox, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
@@ -27,7 +27,9 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
         return settle(task, home);
     }
     let asked_for = &request.asked_for;
-    match chain::within(asked_for.clone(), || perform(py, request)) {
+    let outcome = chain::within(asked_for.clone(), || perform(py, request));
+    erlang_mailbox::call_ended(py);
+    match outcome {
         Ok(value) if is_awaitable(&value) => hand_over(request, value, home),
         outcome => {
             answer(py, task, outcome);

@@ -42,7 +42,8 @@ impl Target<'_, '_> {
     fn terms(&self, tag: rustler::Atom, args: &Bound<'_, PyAny>) -> PyResult<Terms> {
         let args = arguments(args)?;
         Terms::build(|env| -> PyResult<Term<'_>> {
-            let args = convert::to_term(env, args.as_any()).map_err(|error| error.within("args"))?;
+            let args =
+                convert::to_term(env, args.as_any()).map_err(|error| error.within("args"))?;
             let target = self.encode(env, args)?;
             Ok((tag, target).encode(env))
         })
@@ -88,9 +89,9 @@ fn not_running() -> PyErr {
     PyRuntimeError::new_err("Erlang cannot be asked: the application erlang_loop is not running")
 }
 
-fn seconds(timeout: Option<f64>) -> PyResult<Option<f64>> {
+pub fn seconds(timeout: Option<f64>) -> PyResult<Option<f64>> {
     match timeout {
-        Some(seconds) if !(seconds >= 0.0) => {
+        Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
             Err(PyValueError::new_err("timeout must not be negative"))
         }
         // Longer than anybody waits, and than an Instant can hold on some systems.
@@ -131,7 +132,11 @@ pub fn call<'py>(
 }
 
 /// Asks `terms` and waits.
-pub fn call_terms(py: Python<'_>, terms: Terms, timeout: Option<f64>) -> PyResult<Bound<'_, PyAny>> {
+pub fn call_terms(
+    py: Python<'_>,
+    terms: Terms,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'_, PyAny>> {
     let running = running_loop(py)?;
     let blocks = running.as_ref().and_then(loop_id);
     let (limit, by_default) = match (timeout, &running) {

@@ -53,13 +53,13 @@ pub fn registered(name: &Bound<'_, PyAny>) -> PyResult<LocalPid> {
 }
 
 /// To a process that has ended nothing is sent, and nothing is said, as in Erlang.
-fn send_local(pid: &LocalPid, message: &Bound<'_, PyAny>) -> PyResult<()> {
+fn send_local(pid: &LocalPid, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let mut env = OwnedEnv::new();
     let term = env.run(|inner| -> PyResult<_> {
-        let term = convert::to_term(inner, message).map_err(|error| error.within("message"))?;
+        let term = convert::to_term(inner, value).map_err(|error| error.within("message"))?;
         Ok(env.save(term))
     })?;
-    let _ = env.send_and_clear(pid, |inner| term.load(inner));
+    let _ = message::send_saved(&mut env, pid, &term);
     Ok(())
 }
 

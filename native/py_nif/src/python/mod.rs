@@ -6,6 +6,9 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run.
 //!
+//! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
+//! `erlang_mailbox`.
+//!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
 //! `loop_thread` is the thread of a loop that Erlang started.
 
@@ -16,6 +19,7 @@ mod command;
 mod command_signals;
 mod context;
 pub mod erlang_calls;
+mod erlang_mailbox;
 mod erlang_messages;
 mod errors;
 mod fd_callbacks;

@@ -3,7 +3,6 @@
 
 use pyo3::prelude::*;
 
-use super::{erlang_calls, erlang_messages};
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
@@ -11,6 +10,7 @@ use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
 use super::transports;
+use super::{erlang_calls, erlang_mailbox, erlang_messages};
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -24,6 +24,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     module.add_class::<erlang_calls::PyQuestion>()?;
+    module.add_class::<erlang_mailbox::PyMailbox>()?;
     module.add_function(wrap_pyfunction!(erlang_calls::_ask, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_ask_fun, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
