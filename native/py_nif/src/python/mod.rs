@@ -33,6 +33,8 @@ mod read_buffer;
 mod ready;
 mod sleep;
 mod sock_operation;
+#[cfg(Py_GIL_DISABLED)]
+mod thread_lock;
 mod timer_handle;
 mod transports;
 mod turn;
