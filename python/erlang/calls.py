@@ -50,25 +50,27 @@ async def _async_apply(fun: Fun, args: tuple[Any, ...]) -> Any:
 
 async def _answer(question: Question, timeout: float | None) -> Any:
     future = question.future
-    if timeout is None:
-        try:
-            return await future
-        finally:
-            if future.cancelled():
-                question.give_up()
-    if not timeout >= 0:
-        question.give_up()
-        raise ValueError("timeout must not be negative")
-
-    def expire() -> None:
-        if not future.done():
+    timer = None
+    if timeout is not None:
+        if not timeout >= 0:
             question.give_up()
-            future.set_exception(TimeoutError(f"no answer within {timeout} s"))
+            raise ValueError("timeout must not be negative")
 
-    timer = future.get_loop().call_later(timeout, expire)
+        def expire() -> None:
+            if not future.done():
+                question.give_up()
+                future.set_exception(TimeoutError(f"no answer within {timeout} s"))
+
+        timer = future.get_loop().call_later(timeout, expire)
     try:
         return await future
-    finally:
-        timer.cancel()
-        if future.cancelled():
+    except BaseException:
+        if future.done() and not future.cancelled():
+            # Looked at, also if a cancellation came at the same moment: asyncio need not warn.
+            future.exception()
+        else:
             question.give_up()
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()

@@ -46,11 +46,15 @@ class Error(Exception):
         self.kind = kind
         self.reason = reason
         self.stacktrace = _frames(stacktrace)
-        crossed = _with_exceptions(reason, 4)
-        self._text = crossed or (repr(reason) if text is None else text)
+        self._text = _with_exceptions(reason, 4) or text or _shown(reason)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self._text}"
+
+
+def _shown(reason: object) -> str:
+    """An atom as its name."""
+    return str(reason) if isinstance(reason, str) and type(reason) is not str else repr(reason)
 
 
 def _with_exceptions(reason: object, depth: int) -> str | None:

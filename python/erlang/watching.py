@@ -73,8 +73,9 @@ class Link:
             box._native.link(self._pid)
             try:
                 await _answer(box._native.ask("link", [self._pid]), None)
-            except BaseException:
-                await self._unlink()
+            except BaseException as error:
+                # One that is dead already may be told of before the link has its answer.
+                await self._close(error)
                 raise
         return self._pid
 
@@ -106,6 +107,9 @@ class Link:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self._close(error)
+
+    async def _close(self, error: BaseException | None) -> None:
         import asyncio
 
         assert self._mailbox is not None
@@ -116,7 +120,7 @@ class Link:
         if sys.version_info >= (3, 11) and self._mailbox._task.uncancel() > self._cancelling:
             # Somebody else cancelled it, too.
             return
-        if kind is not None and issubclass(kind, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError):
             raise Error("exit", self._reason) from error
 
 

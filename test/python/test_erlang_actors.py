@@ -249,6 +249,16 @@ async def test_a_link_breaks(loop: asyncio.AbstractEventLoop) -> None:
     await asyncio.sleep(0)
 
 
+async def test_a_link_to_a_dead_process(loop: asyncio.AbstractEventLoop) -> None:
+    """Its death may be told of while the link is being made: each time it is the same error."""
+    dead = erlang.call("erlang", "self")
+    for _ in range(200):
+        with pytest.raises(erlang.Error, match="exit: noproc"):
+            async with erlang.link(dead):
+                await asyncio.sleep(3600)
+    await asyncio.sleep(0)
+
+
 async def test_a_normal_end_breaks_no_link(loop: asyncio.AbstractEventLoop) -> None:
     actor = erlang.spawn(echo)
     async with erlang.link(actor):
