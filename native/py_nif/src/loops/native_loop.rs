@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use event_loop::{now_ns, plan_timer, EventLoop, TimerPlan, WaitPolicy};
+use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
 use super::erlang_side::{ErlangSide, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, PollSet, Requests};
+use super::{registry, PollSet, Posted, Requests};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -37,6 +37,8 @@ pub struct NativeLoop {
     pub policy: WaitPolicy,
     pub signals: Signals,
     pub requests: Requests,
+    /// Answers and messages of Erlang for code that runs on this loop.
+    pub posts: Inbox<Arc<dyn Posted>>,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -110,6 +112,7 @@ impl NativeLoop {
             policy,
             signals: Signals::default(),
             requests: Requests::new(request_limit),
+            posts: Inbox::new(),
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
@@ -212,6 +215,9 @@ impl NativeLoop {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
             self.requests.end(sender);
+            // Futures of a closed loop: nobody waits for them.
+            self.posts.close();
+            drop(self.posts.take());
             return match &self.driver {
                 Driver::Erlang(_) => self.close(sender),
                 Driver::Python => self.core.parking.forget_arming(),

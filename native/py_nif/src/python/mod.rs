@@ -6,6 +6,9 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
+//! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
+//! `erlang_mailbox`.
+//!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
 //! `loop_thread` is the thread of a loop that Erlang started. Streams are requests too:
 //! `loop_streams` of asynchronous generators, `plain_streams` of all that call threads iterate
@@ -19,6 +22,9 @@ mod collector;
 mod command;
 mod command_signals;
 mod context;
+pub mod erlang_calls;
+mod erlang_mailbox;
+mod erlang_messages;
 mod errors;
 mod fd_callbacks;
 mod gil_cell;
@@ -45,4 +51,5 @@ mod turn;
 mod values;
 mod waiting;
 
+pub use gil_cell::GilCell;
 pub use interpreter::Settings;

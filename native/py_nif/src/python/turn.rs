@@ -44,6 +44,12 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if slf.get().served {
         loop_requests::take(slf)?;
     }
+    if slf
+        .get()
+        .with_native(slf.py(), |native| !native.posts.is_empty())
+    {
+        take_posts(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
@@ -121,6 +127,14 @@ fn take_events(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
             }
         });
     });
+}
+
+/// Tells futures what Erlang answered.
+fn take_posts(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    for posted in slf.get().native(slf.py())?.posts.take() {
+        posted.arrived(slf.py());
+    }
+    Ok(())
 }
 
 /// Queues the timers whose time has come, earliest first.
