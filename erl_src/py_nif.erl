@@ -57,11 +57,13 @@
     task_is_open/1,
     calls_started/3,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
-    python_loop_owners/0
+    python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0
 ]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
@@ -83,7 +85,7 @@
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
--export_type([task/0, task_target/0, task_work/0]).
+-export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
 
 -on_load(init/0).
 
@@ -144,16 +146,28 @@
     task_is_open/1,
     calls_started/3,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
 ]).
 
+%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: as every loop.
+-type python_loop_options() :: #{
+    name := binary(),
+    init := binary(),
+    max_queue := pos_integer(),
+    patience := non_neg_integer(),
+    own := boolean(),
+    spin := integer(),
+    warm := integer()
+}.
 %% A native loop. When the last reference is garbage-collected the loop is closed.
 -type loop_ref() :: reference().
 %% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
@@ -547,17 +561,16 @@ calls_started(_Pid, _MaxThreads, _MaxQueue) -> erlang:nif_error(not_loaded).
 calls_info() -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_start(
-    integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
-) -> {ok, loop_ref()} | {error, not_started | reason()}.
-python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
+-spec python_loop_start(integer(), python_loop_options()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(_Token, _Options) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
 python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_stop(loop_ref()) -> ok | {error, closed}.
+-spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
@@ -568,3 +581,11 @@ python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_owners() -> [pid()].
 python_loop_owners() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_threads(Threads :: pos_integer()) -> ok.
+python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_runners() -> [Loops :: pos_integer()].
+python_loop_runners() -> erlang:nif_error(not_loaded).

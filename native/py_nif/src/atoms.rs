@@ -76,7 +76,14 @@ rustler::atoms! {
     ready,
     ended,
     failed,
+    max_queue,
+    name,
+    own,
+    patience,
+    spin,
+    starting,
     threads,
+    warm,
     waiting,
 
     // values

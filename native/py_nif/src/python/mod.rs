@@ -6,13 +6,15 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
-//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started.
+//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
+//! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
+//! of loops, each of them `carried`, and whose `load` decides whether it gets more.
 
 mod between;
 mod blocking;
 pub mod call_threads;
 pub mod calls;
+mod carried;
 mod collector;
 mod command;
 mod command_signals;
@@ -22,6 +24,7 @@ mod fd_callbacks;
 mod gil_cell;
 mod handle;
 mod interpreter;
+mod load;
 mod loop_class;
 mod loop_core;
 mod loop_requests;
@@ -31,6 +34,8 @@ pub mod main_thread;
 mod module;
 mod read_buffer;
 mod ready;
+mod runner;
+pub mod runners;
 mod sleep;
 mod sock_operation;
 #[cfg(Py_GIL_DISABLED)]
