@@ -9,6 +9,8 @@
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
 //! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
 //! of loops, each of them `carried`, and whose `load` decides whether it gets more.
+//! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
+//! that call threads iterate over.
 
 mod between;
 mod blocking;
@@ -29,9 +31,11 @@ mod loop_class;
 mod loop_core;
 mod loop_requests;
 mod loop_signals;
+mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
 mod module;
+pub mod plain_streams;
 mod read_buffer;
 mod ready;
 mod runner;
