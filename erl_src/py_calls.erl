@@ -1,5 +1,5 @@
-%% @doc Looks after the threads that plain Python functions run on: sets their limits, and logs
-%% what nobody waits for.
+%% @doc Looks after the threads that requests run on: sets their limits, and logs what nobody
+%% waits for.
 %%
 %% Takes these messages, all from native code:
 %%
@@ -15,7 +15,8 @@
 %%
 %% Settings in the application environment: `call_threads' (64) threads at most, `call_queue'
 %% (100000) waiting calls at most, `call_nesting' (1000) threads that wait for Erlang at most
-%% (`erlang.call': they do not count as call threads), `call_warning' (5000): log a function that still runs for
+%% (`erlang.call': they do not count as call threads), `loop_threads' (8) threads before loops
+%% share them, `call_warning' (5000): log a function that still runs for
 %% nobody after so many milliseconds.
 -module(py_calls).
 
@@ -55,6 +56,7 @@ init([]) ->
         Setting(call_queue, 100_000),
         Setting(call_nesting, 1000)
     ),
+    ok = py_nif:python_loop_threads(Setting(loop_threads, 8)),
     {ok, #state{warn_after = Setting(call_warning, 5000)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.

@@ -60,11 +60,13 @@
     stream_cancel/1,
     calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
-    python_loop_owners/0
+    python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0
 ]).
 %% For py_questions.
 -export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
@@ -90,7 +92,8 @@
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
--export_type([task/0, task_target/0, task_work/0, question/0, question_work/0, mailbox/0]).
+-export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
+-export_type([question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -162,16 +165,28 @@
     question_raise/4,
     calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
 ]).
 
+%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: as every loop.
+-type python_loop_options() :: #{
+    name := binary(),
+    init := binary(),
+    max_queue := pos_integer(),
+    patience := non_neg_integer(),
+    own := boolean(),
+    spin := integer(),
+    warm := integer()
+}.
 %% A native loop. When the last reference is garbage-collected the loop is closed.
 -type loop_ref() :: reference().
 %% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
@@ -593,17 +608,16 @@ calls_started(_Pid, _MaxThreads, _MaxQueue, _MaxNesting) -> erlang:nif_error(not
 calls_info() -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_start(
-    integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
-) -> {ok, loop_ref()} | {error, not_started | reason()}.
-python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
+-spec python_loop_start(integer(), python_loop_options()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(_Token, _Options) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
 python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_stop(loop_ref()) -> ok | {error, closed}.
+-spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
@@ -614,6 +628,14 @@ python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_owners() -> [pid()].
 python_loop_owners() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_threads(Threads :: pos_integer()) -> ok.
+python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_runners() -> [Loops :: pos_integer()].
+python_loop_runners() -> erlang:nif_error(not_loaded).
 
 %%% Questions of Python: see py_questions
 

@@ -81,7 +81,14 @@ rustler::atoms! {
     ready,
     ended,
     failed,
+    max_queue,
+    name,
+    own,
+    patience,
+    spin,
+    starting,
     threads,
+    warm,
     waiting,
 
     // questions of Python (py_questions)
