@@ -26,6 +26,7 @@ mod loop_requests;
 mod loop_signals;
 pub mod loop_thread;
 pub mod main_thread;
+mod malloc;
 mod module;
 mod read_buffer;
 mod ready;
