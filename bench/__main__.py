@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from fnmatch import fnmatch
 
 from bench import baseline, checking, load_client, native, page, plot, servers, store
 from bench.contenders import BARE, ROOT
 from bench.registry import CASES, Budget, Case
-from bench.rounds import Plan, take
+from bench.rounds import Plan, Results, take
 
 PAGE = ROOT / "bench" / "README.md"
 PLOT = PAGE.with_name(page.PLOT)
@@ -87,7 +88,13 @@ def measure(asked: argparse.Namespace) -> int:
     with servers.running(any(case.group == "stacks" for case in cases)):
         results = take(cases, plan, tell)
     core = native.measure(seconds=1 if asked.full else 0.2) if complete else {}
-    run = store.Run(results, plan, _command(asked), core)
+    servers_only = [case for case in cases if case.group == "network"]
+    unkind = (
+        take(servers_only, replace(plan, unkind_malloc=True), tell)
+        if complete and asked.full
+        else Results()
+    )
+    run = store.Run(results, plan, _command(asked), core, unkind)
     store.save(run)
     if complete:
         write_page(run)

@@ -6,8 +6,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-import erlang_loop
-
 
 async def callbacks(count: int) -> None:
     loop = asyncio.get_running_loop()
@@ -46,4 +44,7 @@ async def main(name: str, count: str) -> None:
 
 
 if __name__ == "__main__":
+    # Only here: the names of the work are wanted outside of a node, too.
+    import erlang_loop
+
     erlang_loop.run(main(*sys.argv[1:]))

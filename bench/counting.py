@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Callable
 
 from bench.contenders import OURS, ROOT
+from bench.counted import WORK
 
 LIMIT = 1800
 CORE_COUNT = 20_000
@@ -44,8 +45,6 @@ def core() -> dict[str, float]:
 
 def in_node() -> dict[str, float]:
     """Instructions for an operation of ErlangEventLoop, by its name; user mode only."""
-    from bench.counted import WORK
-
     if shutil.which("perf") is None:
         raise NotCounted("perf is not installed")
     read_perf(_run(_perf("true"), errors=True))  # Whether the machine has such counters.

@@ -25,6 +25,7 @@ from bench.summary import (
 
 OTHERS = tuple(loop for loop in LOOPS if loop != OURS)
 PLOT = "ratios.svg"
+LONGEST_REASON = 200
 #: Groups whose contenders are loops.
 LOOP_GROUPS = [group for group in GROUPS if group not in ("front_ends", "erlang")]
 
@@ -86,6 +87,7 @@ def write(run: Run) -> str:
     lines += ["## How it was measured", "", HOW, ""]
     for group in LOOP_GROUPS:
         lines += _loops(results, group)
+    lines += _unkind(run.unkind)
     lines += _cpu(results)
     lines += _front_ends(results)
     lines += _erlang(results)
@@ -154,6 +156,19 @@ def _loops(results: Results, group: str) -> list[str]:
         rows.append(["geometric mean", "", *("" for _ in columns), *means_cells])
     head = ("case", "unit", *columns, *(f"× {other}" for other in OTHERS))
     return [f"## {GROUPS[group]}", "", *table(head, rows, right_from=2), ""]
+
+
+def _unkind(results: Results) -> list[str]:
+    if not results.samples:
+        return []
+    return [
+        "## The same with an unkind malloc",
+        "",
+        "`MALLOC_MMAP_THRESHOLD_=131072`: the state of a program that has never freed a large "
+        "block.",
+        "",
+        *_loops(results, "network")[2:],
+    ]
 
 
 def _cpu(results: Results) -> list[str]:
@@ -251,7 +266,7 @@ def _missing(results: Results) -> list[str]:
         for contender in by_contender:
             found = failure(results, name, contender)
             if found is not None:
-                reason = found.reason.replace("|", "\\|")
+                reason = found.reason[:LONGEST_REASON].replace("|", "\\|")
                 rows.append((name, contender, "n/a" if found.unavailable else "FAILS", reason))
     if not rows:
         return []

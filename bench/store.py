@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ class Run:
     command: str
     #: The core's own benchmarks.
     native: dict[str, float]
+    #: The servers once more, with malloc in the other state (malloc.py).
+    unkind: Results = field(default_factory=Results)
 
 
 def save(run: Run, path: Path = FILE) -> None:
@@ -33,15 +35,20 @@ def save(run: Run, path: Path = FILE) -> None:
 
 def load(path: Path = FILE) -> Run:
     content = json.loads(path.read_text(encoding="utf-8"))
-    results = Results(foreign=content["results"]["foreign"])
-    for case, by_contender in content["results"]["samples"].items():
-        for contender, found in by_contender.items():
-            for one in found:
-                results.add(case, contender, _result(one))
     plan = content["plan"]
     plan["budget"] = Budget(**plan["budget"])
     plan["contenders"] = frozenset(plan["contenders"])
-    return Run(results, Plan(**plan), content["command"], content["native"])
+    results, unkind = _results(content["results"]), _results(content["unkind"])
+    return Run(results, Plan(**plan), content["command"], content["native"], unkind)
+
+
+def _results(content: dict[str, Any]) -> Results:
+    results = Results(foreign=content["foreign"])
+    for case, by_contender in content["samples"].items():
+        for contender, found in by_contender.items():
+            for one in found:
+                results.add(case, contender, _result(one))
+    return results
 
 
 def _result(content: dict[str, Any]) -> Result:

@@ -22,4 +22,5 @@ _case("suspending_100", "calls/s", "py:call of a coroutine that awaits once, 100
 _case("own_loop_100", "calls/s", "py_event_loop:run on a loop of one's own, 100 callers.")
 _case("after_idle", "us", "py:call of a coroutine after 50 ms of rest; the median.", True)
 _case("cast", "casts/s", "py:cast of a plain function, until all have run.")
-_case("stream", "items/s", "py:stream of an asynchronous generator.")
+_case("stream", "items/s", "py:stream of an asynchronous generator, all items wanted at once.")
+_case("fold", "items/s", "py:fold over an asynchronous generator.")

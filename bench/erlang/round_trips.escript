@@ -39,10 +39,16 @@ run("after_idle", Seconds) ->
 run("cast", Seconds) ->
     casts(Seconds);
 run("stream", Seconds) ->
+    if_exported(stream, 5, fun() -> streams(fun stream/1, Seconds) end);
+run("fold", Seconds) ->
+    if_exported(fold, 5, fun() -> streams(fun fold/1, Seconds) end).
+
+%% The application may be older than this program.
+if_exported(Name, Arity, Run) ->
     {module, py} = code:ensure_loaded(py),
-    case erlang:function_exported(py, stream, 4) of
-        true -> streams(Seconds);
-        false -> {unavailable, "there is no py:stream/4"}
+    case erlang:function_exported(py, Name, Arity) of
+        true -> Run();
+        false -> {unavailable, io_lib:format("there is no py:~s/~b", [Name, Arity])}
     end.
 
 %% Callers that ask one question after the other, each as fast as it is answered.
@@ -121,28 +127,39 @@ wait_for_notes(Count) ->
     end.
 
 %% Items per second from an asynchronous generator, a thousand each.
-streams(Seconds) ->
+streams(Take, Seconds) ->
     Length = 1000,
-    Wanted = lists:seq(0, Length - 1),
+    %% The first one starts Python and imports the module.
+    _ = Take(Length),
     Began = now_ns(),
-    Count = stream_until(Wanted, Length, Began + round(Seconds * 1.0e9), 0),
+    Count = stream_until(Take, Length, Began + round(Seconds * 1.0e9), 0),
     [field("value", float(Count * 1.0e9 / (now_ns() - Began)))].
 
-stream_until(Wanted, Length, End, Count) ->
-    %% Not called by name: xref and older versions of py know no such function.
-    {ok, Ref} = apply(py, stream, [?ASKED, count_to, [Length], #{}]),
-    Wanted = items(Ref, []),
+stream_until(Take, Length, End, Count) ->
+    Wanted = lists:seq(0, Length - 1),
+    Wanted = Take(Length),
     case now_ns() < End of
-        true -> stream_until(Wanted, Length, End, Count + Length);
+        true -> stream_until(Take, Length, End, Count + Length);
         false -> Count + Length
     end.
 
-items(Ref, Items) ->
+%% All items are wanted at once; the end is found behind the last.
+stream(Length) ->
+    {ok, Stream} = py:stream(?ASKED, count_to, [Length], #{}, #{demand => Length + 1}),
+    items(Stream, []).
+
+items(Stream, Items) ->
     receive
-        {py_stream, Ref, {item, Item}} -> items(Ref, [Item | Items]);
-        {py_stream, Ref, done} -> lists:reverse(Items)
+        {py_stream, Stream, {data, Item}} -> items(Stream, [Item | Items]);
+        {py_stream, Stream, done} -> lists:reverse(Items);
+        {py_stream, Stream, {error, Reason}} -> error(Reason)
     after 10000 -> error({stream_stopped_after, length(Items)})
     end.
+
+%% With as many items under way as it likes.
+fold(Length) ->
+    {ok, Items} = py:fold(fun(Item, Items) -> [Item | Items] end, [], ?ASKED, count_to, [Length]),
+    lists:reverse(Items).
 
 %% --- figures -------------------------------------------------------------------------------
 
