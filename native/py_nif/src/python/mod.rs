@@ -40,6 +40,7 @@ mod loop_signals;
 mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
+mod malloc;
 mod module;
 pub mod plain_streams;
 mod read_buffer;
