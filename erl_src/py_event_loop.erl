@@ -13,7 +13,7 @@
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5]).
 -export([info/1, tasks/1, which_loops/0]).
--export([get_loop/0]).
+-export([get_loop/0, loop_ref/1]).
 %% For erlang_loop_app.
 -export([create_default/0, destroy_default/0]).
 
@@ -32,7 +32,9 @@
     %% unless given.
     patience => non_neg_integer(),
     %% For py_event_loop_sup.
-    default => boolean()
+    default => boolean(),
+    %% No Python: events go to this process, see py_callback_loop. With `name' only.
+    callbacks => pid()
 }.
 -type task_info() :: #{
     name := binary(),
@@ -45,8 +47,11 @@
 
 -define(DEFAULT, {?MODULE, default_loop}).
 
-%% @doc Starts a loop on a thread of its own, and the process that owns it.
+%% @doc Starts a loop on a thread of its own, and the process that owns it. With `callbacks' there
+%% is neither thread nor Python: the loop's events are messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(#{callbacks := _} = Options) ->
+    py_callback_loop:start_link(Options);
 start_link(Options) ->
     Known = [name, init, max_queue, patience, default],
     [] =:= maps:keys(maps:without(Known, Options)) orelse error(badarg, [Options]),
@@ -168,6 +173,15 @@ registered_name(Pid) ->
 
 pid(Loop) when is_pid(Loop), node(Loop) =:= node() -> Loop;
 pid(Loop) when is_atom(Loop) -> whereis(Loop).
+
+%% @doc The reference of a loop that was started with `callbacks', for `py_nif' calls.
+-spec loop_ref(loop()) -> {ok, py_nif:loop_ref()} | {error, loop_down}.
+loop_ref(Loop) ->
+    try
+        py_callback_loop:ref(Loop)
+    catch
+        exit:_ -> {error, loop_down}
+    end.
 
 %% @doc The node's default loop, for `py_nif' calls. It lives as long as the application runs.
 -spec get_loop() -> {ok, py_nif:loop_ref()} | {error, not_started}.
