@@ -16,6 +16,7 @@ use super::between::{self, Waiting as Beside};
 use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::handle::Handle;
+use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
@@ -59,7 +60,7 @@ pub struct Loop {
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
+    pub requested: GilCell<HashMap<u64, Requested>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
 }
@@ -443,7 +444,7 @@ impl Loop {
         result?;
         let mut result = Ok(());
         self.requested
-            .visit(|tasks| result = tasks.values().try_for_each(|task| visit.call(task)));
+            .visit(|tasks| result = tasks.values().try_for_each(|task| task.traverse(visit)));
         result?;
         let mut result = Ok(());
         self.fds

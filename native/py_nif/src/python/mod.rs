@@ -7,7 +7,9 @@
 //! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started.
+//! `loop_thread` is the thread of a loop that Erlang started. Streams are requests too:
+//! `loop_streams` of asynchronous generators, `plain_streams` of all that call threads iterate
+//! over.
 
 mod between;
 mod blocking;
@@ -26,9 +28,11 @@ mod loop_class;
 mod loop_core;
 mod loop_requests;
 mod loop_signals;
+mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
 mod module;
+pub mod plain_streams;
 mod read_buffer;
 mod ready;
 mod sleep;
