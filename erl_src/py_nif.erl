@@ -23,6 +23,8 @@
     event_loop_info/1,
     event_loop_count/0
 ]).
+%% For py_callback_loop.
+-export([event_loop_new_for/1]).
 -export([
     add_reader/3,
     add_writer/3,
@@ -105,6 +107,7 @@
     event_loop_wakeup/1,
     event_loop_info/1,
     event_loop_count/0,
+    event_loop_new_for/1,
     add_reader/3,
     add_writer/3,
     remove_reader/2,
@@ -279,6 +282,11 @@ event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec event_loop_count() -> non_neg_integer().
 event_loop_count() -> erlang:nif_error(not_loaded).
 
+%% A loop whose events are sent to a process: see py_callback_loop.
+%% @private
+-spec event_loop_new_for(Receiver :: pid()) -> {ok, loop_ref()} | {error, reason()}.
+event_loop_new_for(_Receiver) -> erlang:nif_error(not_loaded).
+
 %%% File descriptors
 
 %% @doc Reports `{CallbackId, read}' while `Fd' is readable (level-triggered). Watching an fd
@@ -336,7 +344,7 @@ cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 %% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
 %% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
 %% no scheduler is held. Any number of processes may wait for the same loop.
--spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
+-spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_events(LoopRef, 0) ->
     poll_nowait(LoopRef);
 poll_events(LoopRef, infinity) ->
@@ -398,11 +406,11 @@ time_left(Deadline) ->
     Left = max(0, Deadline - erlang:monotonic_time()),
     -erlang:convert_time_unit(-Left, native, millisecond).
 
--spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed}.
+-spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_nowait(_LoopRef) -> erlang:nif_error(not_loaded).
 
 -spec poll_begin(loop_ref(), integer()) ->
-    non_neg_integer() | wait | {keep, poll_set()} | {error, closed}.
+    non_neg_integer() | wait | {keep, poll_set()} | {error, closed | callbacks}.
 poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
 -spec poll_end(loop_ref(), integer()) -> ok | select_sent.
@@ -411,7 +419,7 @@ poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 %% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
 %% order of their deadlines. An fd that stays ready is reported again; one that was read
 %% meanwhile is not.
--spec get_pending(loop_ref()) -> [event()] | {error, closed}.
+-spec get_pending(loop_ref()) -> [event()] | {error, closed | callbacks}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %%% Pipes and sockets to try things with. They take only fds made here: others are

@@ -10,6 +10,10 @@ rustler::atoms! {
     write,
     timer,
 
+    // a loop whose events go to a process
+    callbacks,
+    py_event,
+
     // to a loop's keeper (py_event_router, py_event_worker)
     arm,
     loop_closed,

@@ -20,6 +20,7 @@ mod seat;
 pub mod signals;
 pub mod sleeps;
 
+pub use erlang_side::{kind_atom, Receiver};
 pub use keeper::Role;
 pub use native_loop::NativeLoop;
 pub use polling::Waiting;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
-use super::erlang_side::{ErlangSide, Why};
+use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
 use super::{registry, Place, PollSet, Posted, Requests, Seat};
@@ -79,10 +79,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NativeLoop {
-    /// A loop driven by Erlang, kept by the default router if there is one.
-    pub fn for_erlang(sender: Sender<'_>) -> Result<Arc<Self>> {
+    /// A loop driven by Erlang, kept by the default router if there is one. Its events wait to
+    /// be taken, or are sent to `receiver`.
+    pub fn for_erlang(sender: Sender<'_>, receiver: Option<Receiver>) -> Result<Arc<Self>> {
         let native = Self::create(
-            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new()))),
+            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new(receiver)))),
             WaitPolicy::default(),
             Served::default(),
         )?;
