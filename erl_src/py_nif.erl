@@ -23,6 +23,8 @@
     event_loop_info/1,
     event_loop_count/0
 ]).
+%% For py_callback_loop.
+-export([event_loop_new_for/1]).
 -export([
     add_reader/3,
     add_writer/3,
@@ -55,13 +57,18 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
+    stream_submit/4,
+    stream_demand/2,
+    stream_cancel/1,
     calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
-    python_loop_owners/0
+    python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0
 ]).
 %% For py_questions.
 -export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
@@ -87,7 +94,8 @@
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
--export_type([task/0, task_target/0, task_work/0, question/0, question_work/0, mailbox/0]).
+-export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
+-export_type([question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -99,6 +107,7 @@
     event_loop_wakeup/1,
     event_loop_info/1,
     event_loop_count/0,
+    event_loop_new_for/1,
     add_reader/3,
     add_writer/3,
     remove_reader/2,
@@ -146,6 +155,9 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
+    stream_submit/4,
+    stream_demand/2,
+    stream_cancel/1,
     mailbox_new/0,
     mailbox_opened/1,
     mailbox_deliver/2,
@@ -156,16 +168,28 @@
     question_raise/4,
     calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
 ]).
 
+%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: as every loop.
+-type python_loop_options() :: #{
+    name := binary(),
+    init := binary(),
+    max_queue := pos_integer(),
+    patience := non_neg_integer(),
+    own := boolean(),
+    spin := integer(),
+    warm := integer()
+}.
 %% A native loop. When the last reference is garbage-collected the loop is closed.
 -type loop_ref() :: reference().
 %% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
@@ -258,6 +282,11 @@ event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec event_loop_count() -> non_neg_integer().
 event_loop_count() -> erlang:nif_error(not_loaded).
 
+%% A loop whose events are sent to a process: see py_callback_loop.
+%% @private
+-spec event_loop_new_for(Receiver :: pid()) -> {ok, loop_ref()} | {error, reason()}.
+event_loop_new_for(_Receiver) -> erlang:nif_error(not_loaded).
+
 %%% File descriptors
 
 %% @doc Reports `{CallbackId, read}' while `Fd' is readable (level-triggered). Watching an fd
@@ -315,7 +344,7 @@ cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 %% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
 %% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
 %% no scheduler is held. Any number of processes may wait for the same loop.
--spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
+-spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_events(LoopRef, 0) ->
     poll_nowait(LoopRef);
 poll_events(LoopRef, infinity) ->
@@ -377,11 +406,11 @@ time_left(Deadline) ->
     Left = max(0, Deadline - erlang:monotonic_time()),
     -erlang:convert_time_unit(-Left, native, millisecond).
 
--spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed}.
+-spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_nowait(_LoopRef) -> erlang:nif_error(not_loaded).
 
 -spec poll_begin(loop_ref(), integer()) ->
-    non_neg_integer() | wait | {keep, poll_set()} | {error, closed}.
+    non_neg_integer() | wait | {keep, poll_set()} | {error, closed | callbacks}.
 poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
 -spec poll_end(loop_ref(), integer()) -> ok | select_sent.
@@ -390,7 +419,7 @@ poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 %% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
 %% order of their deadlines. An fd that stays ready is reported again; one that was read
 %% meanwhile is not.
--spec get_pending(loop_ref()) -> [event()] | {error, closed}.
+-spec get_pending(loop_ref()) -> [event()] | {error, closed | callbacks}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %%% Pipes and sockets to try things with. They take only fds made here: others are
@@ -558,6 +587,21 @@ task_cancel(_Task) -> erlang:nif_error(not_loaded).
 -spec task_is_open(task()) -> boolean().
 task_is_open(_Task) -> erlang:nif_error(not_loaded).
 
+%% The process `To' gets `{py_stream, Stream, Event}', `Demand' items before it asks for more.
+%% @private
+-spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(_Target, _Work, _To, _Demand) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec stream_demand(task(), pos_integer()) -> ok.
+stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
+
+%% `taken': no message will come; `ok': the consumer, who is not the caller, is told.
+%% @private
+-spec stream_cancel(task()) -> taken | ok.
+stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
+
 %% @private
 -spec calls_started(
     pid(),
@@ -572,17 +616,16 @@ calls_started(_Pid, _MaxThreads, _MaxQueue, _MaxNesting) -> erlang:nif_error(not
 calls_info() -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_start(
-    integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
-) -> {ok, loop_ref()} | {error, not_started | reason()}.
-python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
+-spec python_loop_start(integer(), python_loop_options()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(_Token, _Options) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
 python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_stop(loop_ref()) -> ok | {error, closed}.
+-spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
@@ -593,6 +636,14 @@ python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_owners() -> [pid()].
 python_loop_owners() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_threads(Threads :: pos_integer()) -> ok.
+python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_runners() -> [Loops :: pos_integer()].
+python_loop_runners() -> erlang:nif_error(not_loaded).
 
 %%% Questions of Python: see py_questions
 

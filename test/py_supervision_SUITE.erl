@@ -28,6 +28,8 @@
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
     a_process_that_called_Python/1,
+    a_loop_of_callbacks/1,
+    the_receiver_of_callbacks/1,
     a_process_that_waits_in_poll_events/1,
     a_process_that_waits_in_poll_events_without_a_router/1,
     the_process_that_made_a_loop/1,
@@ -368,8 +370,10 @@ kill_default_loop() ->
     _ = mortal:kill_registered(py_default_loop),
     ?assertEqual({error, loop_down}, py:await(Task)),
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])),
-    {ok, Events} = py:call(called, take_events, []),
-    ?assertEqual([<<"init">>, <<"x cancelled">>], lists:sort(Events)),
+    %% The old loop comes to its end while the new one is there already.
+    eventually:is({ok, [<<"init">>, <<"x cancelled">>]}, fun() ->
+        py:eval(<<"sorted(__import__('called').events)">>)
+    end),
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Plain)),
     ok.
@@ -417,6 +421,32 @@ kill_caller() ->
     log_watch:stop().
 
 %% Users
+
+a_loop_of_callbacks(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => self()}),
+    true = unlink(Loop),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    {ok, _} = py_nif:call_later(Ref, 50, 1),
+    ok = mortal:kill(Loop),
+    eventually:is({error, closed}, fun() -> py_nif:event_loop_info(Ref) end),
+    ?assertEqual({error, closed}, py_nif:call_later(Ref, 1, 2)),
+    ?assertEqual({error, loop_down}, py_event_loop:loop_ref(Loop)),
+    receive
+        {py_event, _, _, _} = Event -> error({came, Event})
+    after 100 -> ok
+    end.
+
+the_receiver_of_callbacks(_Config) ->
+    Receiver = spawn(fun() -> receive after infinity -> ok end end),
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => Receiver}),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    Monitor = monitor(process, Loop),
+    ok = mortal:kill(Receiver),
+    receive
+        {'DOWN', Monitor, process, Loop, Reason} -> ?assertEqual(normal, Reason)
+    after 10_000 -> error(loop_stays)
+    end,
+    ?assertEqual({error, closed}, py_nif:event_loop_info(Ref)).
 
 a_process_that_waits_in_poll_events(_Config) ->
     with_pipe(fun(Loop, Read, Write) ->

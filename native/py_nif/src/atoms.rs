@@ -10,6 +10,10 @@ rustler::atoms! {
     write,
     timer,
 
+    // a loop whose events go to a process
+    callbacks,
+    py_event,
+
     // to a loop's keeper (py_event_router, py_event_worker)
     arm,
     loop_closed,
@@ -72,11 +76,23 @@ rustler::atoms! {
     inline,
     py_loop,
     py_reply,
+    py_stream,
+    data,
+    late_failure,
+    stream_ended,
+    taken,
     queued,
     ready,
     ended,
     failed,
+    max_queue,
+    name,
+    own,
+    patience,
+    spin,
+    starting,
     threads,
+    warm,
     waiting,
 
     // questions of Python (py_questions)

@@ -9,13 +9,17 @@
 //! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
 //! `erlang_mailbox`.
 //!
-//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started.
+//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
+//! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
+//! of loops, each of them `carried`, and whose `load` decides whether it gets more.
+//! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
+//! that call threads iterate over.
 
 mod between;
 mod blocking;
 pub mod call_threads;
 pub mod calls;
+mod carried;
 mod collector;
 mod command;
 mod command_signals;
@@ -28,15 +32,21 @@ mod fd_callbacks;
 mod gil_cell;
 mod handle;
 mod interpreter;
+mod load;
 mod loop_class;
 mod loop_core;
 mod loop_requests;
 mod loop_signals;
+mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
+mod malloc;
 mod module;
+pub mod plain_streams;
 mod read_buffer;
 mod ready;
+mod runner;
+pub mod runners;
 mod sleep;
 mod sock_operation;
 #[cfg(Py_GIL_DISABLED)]
