@@ -99,8 +99,8 @@ def measure(asked: argparse.Namespace) -> int:
         else Results()
     )
     run = store.Run(results, plan, _command(asked), core, unkind)
-    store.save(run)
     if complete:
+        store.save(run)
         write_page(run)
     else:
         tell(page.write(run))

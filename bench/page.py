@@ -201,7 +201,9 @@ def _cpu(results: Results) -> list[str]:
             tails = [median_of(results, case.name, name, "p99_us") for name in columns]
             ours, bare = used[LOOPS.index(OURS)], used[-1]
             of_bare = f"{ours / bare:.2f}" if ours and bare else "–"
-            rows.append([case.name, *map(figure, used), of_bare, *map(figure, tails)])
+            busy = median_of(results, case.name, OURS, "client_busy")
+            client = "–" if busy is None else f"{busy:.0%}"
+            rows.append([case.name, *map(figure, used), of_bare, *map(figure, tails), client])
     if not rows:
         return []
     head = (
@@ -209,12 +211,14 @@ def _cpu(results: Results) -> list[str]:
         *(f"CPU {name}" for name in columns),
         f"{OURS} / {BARE}",
         *(f"p99 {name}" for name in columns),
+        "client",
     )
     return [
         "## CPU and latency",
         "",
         "Microseconds of the server's CPU time for a request, and the latency that 99 of 100 "
-        "requests did not exceed, in microseconds.",
+        "requests did not exceed, in microseconds. `client` is how busy the client was "
+        f"with {OURS}: below 100 % it was not what set the rate.",
         "",
         *table(head, rows),
         "",
@@ -263,7 +267,10 @@ def _erlang(results: Results) -> list[str]:
         for case in cases
     ]
     head = ("case", "what", "unit", "median", "p50 us", "p99 us", "CPU us a call")
-    return [f"## {GROUPS['erlang']}", "", *table(head, rows, right_from=3), ""]
+    text = (
+        "In a node with the VM's default flags; each caller is a process that waits for its answer."
+    )
+    return [f"## {GROUPS['erlang']}", "", text, "", *table(head, rows, right_from=3), ""]
 
 
 def _native(native: dict[str, float]) -> list[str]:
