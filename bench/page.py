@@ -268,7 +268,8 @@ def _erlang(results: Results) -> list[str]:
     ]
     head = ("case", "what", "unit", "median", "p50 us", "p99 us", "CPU us a call")
     text = (
-        "In a node with the VM's default flags; each caller is a process that waits for its answer."
+        "`py`: in a node with default flags, each caller a process that waits for its answer. "
+        "`erlang`: tasks and threads of a Python program in a node (`bin/erlang-loop`)."
     )
     return [f"## {GROUPS['erlang']}", "", text, "", *table(head, rows, right_from=3), ""]
 
