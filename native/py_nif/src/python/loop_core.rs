@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::fd_callbacks::{fileno, watch_error, Watcher, MODE};
-use super::handle::Handle;
+use super::handle::{Call, Handle};
 use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
 use super::timer_handle::{Scheduled, TimerHandle};
@@ -79,7 +79,7 @@ impl Loop {
         let py = slf.py();
         let this = slf.get();
         this.check_closed(py)?;
-        let handle = Handle::build(slf, callback, arguments, None)?.into_short_lived(py)?;
+        let handle = Handle::short_lived(slf, Call::new(callback, arguments), None)?;
         this.push(py, handle);
         Ok(())
     }
@@ -164,12 +164,11 @@ impl Loop {
     pub fn schedule(
         slf: &Bound<'_, Self>,
         when: f64,
-        callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        call: Call,
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<TimerHandle>> {
         let py = slf.py();
-        let handle = Handle::build(slf, callback, arguments, context)?;
+        let handle = Handle::build(slf, call, context)?;
         let timer = TimerHandle::build(py, handle, when)?;
         let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
         slf.get()
@@ -189,7 +188,7 @@ impl Loop {
         let this = slf.get();
         this.check_closed(py)?;
         let fd = fileno(file)?;
-        let handle = Handle::build(slf, callback, arguments, None)?.repeating();
+        let handle = Handle::build(slf, Call::new(callback, arguments), None)?.repeating();
         let handle = Py::new(py, handle)?;
         let native = this.native(py)?;
         let core = &native.core;

@@ -9,6 +9,7 @@
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
 //! `loop_thread` is the thread of a loop that Erlang started.
 
+mod arguments;
 pub mod call_threads;
 pub mod calls;
 mod collector;
@@ -16,12 +17,17 @@ mod command;
 mod command_signals;
 mod context;
 mod errors;
+mod fast_method;
 mod fd_callbacks;
 mod gil_cell;
+mod gil_slot;
 mod handle;
+mod handle_pool;
 mod interpreter;
 mod loop_class;
 mod loop_core;
+mod loop_futures;
+mod loop_methods;
 mod loop_requests;
 mod loop_signals;
 pub mod loop_thread;

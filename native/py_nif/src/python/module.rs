@@ -4,7 +4,9 @@
 use pyo3::prelude::*;
 
 use super::handle::Handle;
+use super::handle_pool;
 use super::loop_class::Loop;
+use super::loop_methods;
 use super::loop_signals;
 use super::sleep;
 use super::sock_operation::SockOperation;
@@ -18,6 +20,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
+    handle_pool::install(&module.py().get_type::<Handle>());
+    loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
