@@ -95,7 +95,7 @@ impl Loop {
             Some((native, reference)) => (native, Some(reference)),
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-                let reference = isolated.then(|| Ref::new(LoopRef(native.clone())));
+                let reference = isolated.then(|| Ref::new(LoopRef::to(&native)));
                 (native, reference)
             }
         };
