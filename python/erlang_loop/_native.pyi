@@ -204,6 +204,21 @@ class Loop:
     @property
     def _loop_handle(self) -> int | None: ...
 
+# For `erlang_loop.tls`.
+
+class TlsPath:
+    """How data goes through an established TLS connection."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
+    def _do_read(self) -> None: ...
+    def _process_outgoing(self) -> None: ...
+
+class TlsWriter:
+    """How an application writes to one."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
+    def write(self, data: Buffer) -> None: ...
+
 # Where a loop is asked for, it has to be a Loop. Written as asyncio's class, because the parts of
 # ErlangEventLoop that pass themselves are that to a type checker.
 

@@ -15,6 +15,9 @@ T = TypeVar("T")
 #: asyncio.run and Runner take a loop_factory.
 HAS_LOOP_FACTORY = sys.version_info >= (3, 12)
 
+#: asyncio's TLS protocol takes what is received in a buffer, and has the states we know.
+HAS_BUFFERED_TLS = sys.version_info >= (3, 11)
+
 #: asyncio.Runner exists.
 HAS_RUNNER = sys.version_info >= (3, 11)
 

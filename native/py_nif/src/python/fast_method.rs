@@ -80,12 +80,13 @@ impl<'a, 'py> Given<'a, 'py> {
     ) -> impl Iterator<Item = (Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)> + use<'a, 'py>
     {
         let given = *self;
-        // SAFETY: the names are a tuple of strings, or null, with a value for each behind the
-        // positional arguments; all live while the method is called.
         let count = match given.has_names() {
+            // SAFETY: the names are a tuple of strings, or null.
             true => unsafe { ffi::PyTuple_GET_SIZE(given.names) as usize },
             false => 0,
         };
+        // SAFETY: as above; there is a value for each behind the positional arguments, and all
+        // live while the method is called.
         (0..count).map(move |index| unsafe {
             let name = ffi::PyTuple_GET_ITEM(given.names, index as ffi::Py_ssize_t);
             let name = Borrowed::from_ptr(given.py, name).cast_unchecked::<PyString>();
@@ -117,6 +118,28 @@ impl<'a, 'py> Given<'a, 'py> {
             rest: self.rest(N)?,
             context: None,
         })
+    }
+
+    /// Those of a method that takes just these, by position or by name.
+    #[inline]
+    pub fn exactly<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<[Borrowed<'a, 'py, PyAny>; N]> {
+        if self.positional > N {
+            let text = format!(
+                "{method}() takes {N} positional arguments but {} were given",
+                self.positional
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        let split = self.split(method, required)?;
+        if split.context.is_some() {
+            let text = format!("{method}() got an unexpected keyword argument 'context'");
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(split.leading)
     }
 
     fn split_by_name<const N: usize>(

@@ -14,8 +14,8 @@ use pyo3::types::PyType;
 
 use super::handle::Handle;
 
-/// About 100 bytes each. More than this many are in the ready queue only now and then.
-const KEPT: usize = 1024;
+/// Some 100 bytes each, so 1.6 MiB at most, once a burst of callbacks was that large.
+const KEPT: usize = 16 * 1024;
 
 struct Pool {
     class: *mut ffi::PyTypeObject,
@@ -46,7 +46,6 @@ pub fn install(class: &Bound<'_, PyType>) {
         let pool = &mut *POOL.0.get();
         pool.class = class;
         pool.free = (*class).tp_dealloc.replace(keep);
-        pool.unused.reserve_exact(KEPT);
     }
 }
 

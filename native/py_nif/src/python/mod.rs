@@ -38,6 +38,7 @@ mod ready;
 mod sleep;
 mod sock_operation;
 mod timer_handle;
+mod tls;
 mod transports;
 mod turn;
 mod values;

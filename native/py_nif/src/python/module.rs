@@ -11,6 +11,7 @@ use super::loop_signals;
 use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
+use super::tls;
 use super::transports;
 
 #[pymodule]
@@ -23,6 +24,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handle_pool::install(&module.py().get_type::<Handle>());
     loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
+    tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;

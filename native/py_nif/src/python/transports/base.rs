@@ -11,13 +11,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::beginning::fill_extra;
 use super::flow::Limits;
 use super::kind::Kind;
 use super::open_file::OpenFile;
+use super::reading_way::Way;
 use crate::python::gil_cell::GilCell;
 use crate::python::loop_class::Loop;
 
@@ -31,8 +31,8 @@ pub struct Transport {
     pub fd: RawFd,
     pub extra: Py<PyDict>,
     pub protocol: GilCell<Option<Py<PyAny>>>,
-    /// The protocol gives its own buffers (asyncio.BufferedProtocol).
-    pub buffered: GilCell<bool>,
+    /// How the protocol wants its data.
+    pub way: GilCell<Way>,
     pub server: GilCell<Option<Py<PyAny>>>,
     /// In which `data_received` and its like run: that of whoever started the reading.
     pub read_context: GilCell<Option<Py<PyAny>>>,
@@ -71,7 +71,7 @@ impl Transport {
             file: GilCell::new(Some(open)),
             extra: extra.unbind(),
             protocol: GilCell::new(Some(protocol.clone().unbind())),
-            buffered: GilCell::new(is_buffered(protocol)?),
+            way: GilCell::new(Way::of(protocol)?),
             server: GilCell::new(server.map(|server| server.clone().unbind())),
             read_context: GilCell::default(),
             write_context: GilCell::default(),
@@ -141,7 +141,7 @@ impl Transport {
 
     fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
-        self.buffered.set(py, is_buffered(protocol)?);
+        self.way.set(py, Way::of(protocol)?);
         drop(self.protocol.replace(py, Some(protocol.clone().unbind())));
         Ok(())
     }
@@ -269,10 +269,4 @@ impl Transport {
             self.write_context.take(py),
         ));
     }
-}
-
-fn is_buffered(protocol: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static BUFFERED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = BUFFERED.import(protocol.py(), "asyncio.protocols", "BufferedProtocol")?;
-    protocol.is_instance(class)
 }

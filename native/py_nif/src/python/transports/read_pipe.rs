@@ -15,6 +15,7 @@ use super::protocol::call1;
 use super::socket_calls::Stop;
 use crate::python::fd_callbacks::os_error;
 use crate::python::loop_class::Loop;
+use crate::python::read_buffer::READ_SIZE;
 
 const READ_ERROR: &str = "Fatal read error on pipe transport";
 
@@ -34,7 +35,7 @@ impl ReadPipeTransport {
         let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
         let received = owner.get().read_buffer.with(py, |buffer| {
-            let buffer = buffer.get();
+            let buffer = buffer.get(READ_SIZE);
             let count = pipe_calls::read(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))
         });
