@@ -8,17 +8,22 @@ from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
-from .socket_methods import SocketMethods
 from .subprocesses import Children
+from .transport_view import TransportView
 from .transports import TransportMethods
 
 
 class ErlangEventLoop(
-    _native.Loop, SignalHandlers, SocketMethods, TransportMethods, DatagramEndpoints
+    _native.Loop,
+    Connecting,
+    SignalHandlers,
+    TransportMethods,
+    DatagramEndpoints,
 ):
     """An asyncio event loop that lives in the Erlang VM.
 
@@ -63,6 +68,14 @@ class ErlangEventLoop(
 
     @_scheduled.setter
     def _scheduled(self, timers: object) -> None:
+        pass  # As `_ready`.
+
+    @property
+    def _transports(self) -> TransportView:
+        return TransportView(self)
+
+    @_transports.setter
+    def _transports(self, transports: object) -> None:
         pass  # As `_ready`.
 
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:

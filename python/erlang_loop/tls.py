@@ -13,7 +13,7 @@ from . import _native, compat
 _BUFFER_SIZE = 256 * 1024
 
 
-class TlsTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):  # type: ignore[misc]
+class TlsTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
     """What an application writes to."""
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
@@ -32,23 +32,25 @@ class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
     # by TLS inside of TLS.
     max_size = 0
 
+    _sslobj: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The object that SSLObject forwards to, if it does nothing else.
         plain = type(self._sslobj) is ssl.SSLObject
-        self._tls: Any = self._sslobj._sslobj if plain else self._sslobj  # type: ignore[attr-defined]
+        self._tls = self._sslobj._sslobj if plain else self._sslobj
 
     def _get_app_transport(self) -> Any:
         if self._app_transport is None:
-            if self._app_transport_created:  # type: ignore[has-type]
+            if self._app_transport_created:
                 raise RuntimeError("Creating _SSLProtocolTransport twice")
             self._app_transport = TlsTransport(self._loop, self)
             self._app_transport_created = True
         return self._app_transport
 
     def get_buffer(self, n: int) -> memoryview:
-        self.max_size = _BUFFER_SIZE
-        return super().get_buffer(n)  # type: ignore[misc, no-any-return]
+        vars(self)["max_size"] = _BUFFER_SIZE
+        return super().get_buffer(n)
 
 
 def protocol_class() -> type[sslproto.SSLProtocol]:

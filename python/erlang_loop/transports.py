@@ -26,7 +26,8 @@ class TransportMethods(AsyncioLoop):
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> _native.StreamTransport:
-        self._ensure_fd_no_transport(sock)
+        if self._transport_of(sock.fileno()) is not None:
+            self._ensure_fd_no_transport(sock)
         return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
 
     def _make_ssl_transport(

@@ -11,7 +11,7 @@ use event_loop::{Direction, TimerHeap, WaitPolicy};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 
 use super::fd_callbacks::FdTable;
 use super::gil_cell::GilCell;
@@ -20,7 +20,7 @@ use super::handle::Handle;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::Scheduled;
-use super::transports::StreamTransport;
+use super::transports::{StreamTransport, TransportTable};
 use super::waiting::Waiting;
 use super::{errors, loop_thread, turn};
 use crate::beam::message::{self, Sender};
@@ -53,6 +53,7 @@ pub struct Loop {
     /// Transports with data that waits for the end of the callback.
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
+    pub transports: GilCell<TransportTable>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
     pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
     pub(super) task_factory: GilSlot<Py<PyAny>>,
@@ -123,6 +124,7 @@ impl Loop {
             callbacks: GilCell::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
+            transports: GilCell::default(),
             requested: GilCell::default(),
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
@@ -173,6 +175,30 @@ impl Loop {
     /// The fds that have a reader or a writer.
     fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
         self.fds.with(py, |fds| fds.fds())
+    }
+
+    /// The transport of an fd.
+    fn _transport_of(&self, py: Python<'_>, fd: i32) -> Option<Py<PyAny>> {
+        self.transports.with(py, |all| all.get(py, fd))
+    }
+
+    /// All transports over sockets, with their fds.
+    fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
+        self.transports.with(py, |all| all.all(py))
+    }
+
+    /// For a transport that is not ours.
+    fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = transport.py();
+        let weak = PyWeakrefReference::new(transport)?.unbind();
+        drop(self.transports.with(py, |all| all.put(fd, weak)));
+        Ok(())
+    }
+
+    /// False if there was none.
+    fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
+        let taken = self.transports.with(py, |all| all.take(fd));
+        taken.is_some()
     }
 
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----

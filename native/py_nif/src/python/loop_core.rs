@@ -9,6 +9,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::arguments::Arguments;
 use super::fd_callbacks::{fileno, watch_error, Watcher, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::{nanoseconds, Loop};
@@ -74,7 +75,7 @@ impl Loop {
     pub fn enqueue(
         slf: &Bound<'_, Self>,
         callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        arguments: Arguments,
     ) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();

@@ -26,6 +26,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     transports::add_classes(module)?;
     tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(transports::ip_family, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     crate::convert::register(module)

@@ -11,6 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::beginning::fill_extra;
@@ -28,6 +29,8 @@ pub struct Transport {
     pub kind: Kind,
     pub owner: GilCell<Option<Py<Loop>>>,
     pub file: GilCell<Option<OpenFile>>,
+    /// The socket or pipe it was made for, open or not: what `get_extra_info` shows.
+    shown: Py<PyAny>,
     pub fd: RawFd,
     pub extra: Py<PyDict>,
     pub protocol: GilCell<Option<Py<PyAny>>>,
@@ -69,6 +72,7 @@ impl Transport {
             owner: GilCell::new(Some(owner.clone().unbind())),
             fd: open.fd(py),
             file: GilCell::new(Some(open)),
+            shown: file.clone().unbind(),
             extra: extra.unbind(),
             protocol: GilCell::new(Some(protocol.clone().unbind())),
             way: GilCell::new(Way::of(protocol)?),
@@ -88,6 +92,19 @@ impl Transport {
     pub fn peername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let peer = self.extra.bind(py).get_item(intern!(py, "peername"))?;
         Ok(peer.unwrap_or_else(|| py.None().into_bound(py)))
+    }
+
+    /// `get_extra_info("socket")`, made when first asked for: most never are.
+    fn show_socket<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        static SHOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let extra = self.extra.bind(py);
+        if let Some(shown) = extra.get_item(intern!(py, "socket"))? {
+            return Ok(shown);
+        }
+        let class = SHOWN.import(py, "asyncio.trsock", "TransportSocket")?;
+        let shown = class.call1((&self.shown,))?;
+        extra.set_item(intern!(py, "socket"), &shown)?;
+        Ok(shown)
     }
 
     /// The loop; an error after the connection is lost, as touching `None` is in asyncio.
@@ -136,7 +153,13 @@ impl Transport {
         name: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.extra.bind(py).get_item(name)?.or(default))
+        if let Some(known) = self.extra.bind(py).get_item(name)? {
+            return Ok(Some(known));
+        }
+        match self.kind.is_socket() && name.eq(intern!(py, "socket"))? {
+            true => self.show_socket(py).map(Some),
+            false => Ok(default),
+        }
     }
 
     fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -197,8 +220,11 @@ impl Transport {
     }
 
     #[getter(_extra)]
-    fn extra_attribute(&self, py: Python<'_>) -> Py<PyDict> {
-        self.extra.clone_ref(py)
+    fn extra_attribute(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        if self.kind.is_socket() {
+            self.show_socket(py)?;
+        }
+        Ok(self.extra.clone_ref(py))
     }
 
     #[getter(_protocol_paused)]
@@ -244,6 +270,7 @@ impl Transport {
             return Ok(());
         }
         visit.call(&self.extra)?;
+        visit.call(&self.shown)?;
         let mut result = Ok(());
         self.owner.visit(|owner| result = visit.call(owner));
         result?;

@@ -6,7 +6,7 @@
 //! data as, `stream_reader` one such), `datagram` the other kind of socket,
 //! `read_pipe` and `write_pipe` the ends of pipes; `accept` is where connections come from.
 //! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`
-//! the way to Python; `finalizer` is for what a program forgets to close.
+//! the way to Python; `table` says which fd has a transport; `finalizer` is for what a program forgets to close.
 
 mod accept;
 mod address;
@@ -28,16 +28,19 @@ mod stream;
 mod stream_read;
 mod stream_reader;
 mod stream_write;
+mod table;
 mod watching;
 mod write_pipe;
 mod write_queue;
 
 pub use accept::Acceptor;
+pub use address::ip_family;
 pub use base::Transport;
 pub use datagram::DatagramTransport;
 pub use protocol::{call0, call1, is_fatal};
 pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
+pub use table::TransportTable;
 pub use write_pipe::WritePipeTransport;
 
 use kind::Kind;
