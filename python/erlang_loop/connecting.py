@@ -16,6 +16,8 @@ from typing import Any
 from . import _native, compat
 from .socket_methods import SocketMethods
 
+_SOCKET = socket.socket
+
 #: With what it imports, which type checkers do not show.
 _ASYNCIO: Any = base_events
 
@@ -36,8 +38,8 @@ class Connecting(SocketMethods):
         """Connect to a TCP server; asyncio's own method if there is more to it than that."""
         if not options and type(port) is int and 0 < port < 65536 and type(host) is str:
             family = _native.ip_family(host)
-            # A program that replaced asyncio's socket module wants it to be used.
-            if family and _ASYNCIO.socket is socket:
+            # A program that replaced asyncio's sockets wants them to be used.
+            if family and _ASYNCIO.socket is socket and socket.socket is _SOCKET:
                 address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
                 return await self._connect_to(protocol_factory, family, address)
         return await super().create_connection(protocol_factory, host, port, **options)
@@ -49,10 +51,10 @@ class Connecting(SocketMethods):
         try:
             if self._try_to_connect(sock, address) in _UNDER_WAY:
                 await self._wait_for_connection(sock, sock.fileno(), address)
+            protocol = protocol_factory()
         except BaseException:
             sock.close()
             raise
-        protocol = protocol_factory()
         waiter = self.create_future()
         # What getpeername() would say of an IPv4 address; the others have several spellings, and
         # this one is any.
@@ -73,10 +75,8 @@ class Connecting(SocketMethods):
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect a socket."""
-        named = sock.family in (socket.AF_INET, socket.AF_INET6) and not (
-            type(address) is tuple and type(address[0]) is str and _native.ip_family(address[0])
-        )
-        if named:
+        # A socket of another make may connect in its own way: by a proxy, or in a test.
+        if type(sock) is not _SOCKET or not _is_known(sock, address):
             await super().sock_connect(sock, address)
             return
         fd = self._check_socket(sock)
@@ -103,3 +103,11 @@ class Connecting(SocketMethods):
         error = await self._wait_for(sock, fd, True, "getsockopt", *option)
         if error:
             raise OSError(error, f"Connect call failed {address}")
+
+
+def _is_known(sock: socket.socket, address: Any) -> bool:
+    """Whether nothing has to be looked up to connect to this."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    host = address[0] if type(address) is tuple and address else None
+    return type(host) is str and _native.ip_family(host) == sock.family

@@ -13,7 +13,7 @@ from . import _native, compat
 _BUFFER_SIZE = 256 * 1024
 
 
-class TlsTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
+class ErlangSSLTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
     """What an application writes to."""
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
@@ -25,7 +25,7 @@ class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
     """Between a transport of the loop and an application's protocol.
 
     Handshake, shutdown, errors and limits are asyncio's. `_do_read`, `_process_outgoing` and
-    `TlsTransport.write` are native.
+    `ErlangSSLTransport.write` are native.
     """
 
     # A native transport gives its data without this buffer, so it is made only when it is used:
@@ -44,7 +44,7 @@ class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
         if self._app_transport is None:
             if self._app_transport_created:
                 raise RuntimeError("Creating _SSLProtocolTransport twice")
-            self._app_transport = TlsTransport(self._loop, self)
+            self._app_transport = ErlangSSLTransport(self._loop, self)
             self._app_transport_created = True
         return self._app_transport
 

@@ -35,7 +35,7 @@ impl TlsPath {
     }
 }
 
-/// The native base of `erlang_loop.tls.TlsTransport`.
+/// The native base of `erlang_loop.tls.ErlangSSLTransport`.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct TlsWriter;
 
