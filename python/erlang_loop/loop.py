@@ -8,8 +8,10 @@ from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .blocking import BlockingDetection
 from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
+from .microtasks import Microtasks
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
@@ -20,7 +22,9 @@ from .transports import TransportMethods
 
 class ErlangEventLoop(
     _native.Loop,
+    BlockingDetection,
     Connecting,
+    Microtasks,
     SignalHandlers,
     TransportMethods,
     DatagramEndpoints,

@@ -14,6 +14,7 @@ use super::arguments::Arguments;
 use super::collector;
 use super::context;
 use super::gil_slot::GilSlot;
+#[cfg(not(Py_GIL_DISABLED))]
 use super::handle_pool;
 use super::loop_class::Loop;
 use super::transports::is_fatal;
@@ -114,6 +115,7 @@ impl Handle {
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<Handle>> {
         let py = owner.py();
+        #[cfg(not(Py_GIL_DISABLED))]
         if !owner.get().debug.get(py) {
             if let Some(used) = handle_pool::take(py) {
                 used.get().use_again(owner, call, context)?;
@@ -126,6 +128,7 @@ impl Handle {
     }
 
     #[inline]
+    #[cfg(not(Py_GIL_DISABLED))]
     fn use_again(
         &self,
         owner: &Bound<'_, Loop>,
@@ -145,6 +148,7 @@ impl Handle {
 
     /// Makes it as `handle_pool` keeps it.
     #[inline]
+    #[cfg(not(Py_GIL_DISABLED))]
     pub fn let_go(&self, py: Python<'_>) {
         self.cancelled.store(false, Ordering::Relaxed);
         self.scheduled.store(false, Ordering::Relaxed);
@@ -303,7 +307,7 @@ impl Handle {
     }
 
     #[getter(_callback)]
-    fn callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+    pub fn callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.call
             .look(py, |call| call.map(|call| call.callback.clone_ref(py)))
     }

@@ -2,7 +2,7 @@
 //! (`bench/`: call_soon chain and burst).
 //!
 //! A handle that dies is emptied and kept, with its Rust value whole, instead of being freed.
-//! Guarded by the GIL.
+//! Guarded by the GIL; without one, handles are made and freed as other objects are.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -28,7 +28,6 @@ struct Guarded(UnsafeCell<Pool>);
 
 // SAFETY: only looked at by attached threads, of which there is one at a time; no function here
 // runs Python code while it has a reference to what is inside.
-#[cfg(not(Py_GIL_DISABLED))]
 unsafe impl Sync for Guarded {}
 
 static POOL: Guarded = Guarded(UnsafeCell::new(Pool {

@@ -13,10 +13,12 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 
-use super::fd_callbacks::FdTable;
+use super::between::Waiting as Beside;
+use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::gil_slot::GilSlot;
-use super::handle::Handle;
+use super::handle::{Call, Handle};
+use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::Scheduled;
@@ -47,6 +49,12 @@ pub struct Loop {
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
+    /// Whether something waits in `beside`.
+    pub between: GilCell<bool>,
+    /// Microtasks, and callbacks of other priorities.
+    pub beside: GilCell<Beside>,
+    /// Nanoseconds after which a handler is named (`blocking`).
+    pub threshold: GilCell<Option<u64>>,
     pub last_look: GilCell<u64>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
     pub(super) callbacks: GilCell<u64>,
@@ -55,7 +63,7 @@ pub struct Loop {
     pub read_buffer: GilCell<ReadBuffer>,
     pub transports: GilCell<TransportTable>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
+    pub requested: GilCell<HashMap<u64, Requested>>,
     pub(super) task_factory: GilSlot<Py<PyAny>>,
     /// See `loop_futures`.
     pub(super) named_loop: GilSlot<Py<PyDict>>,
@@ -121,6 +129,9 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            between: GilCell::default(),
+            beside: GilCell::default(),
+            threshold: GilCell::default(),
             callbacks: GilCell::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
@@ -141,7 +152,9 @@ impl Loop {
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
-        Self::watch(slf, fd, Direction::Read, callback, args)
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        Self::watch(slf, fd, Direction::Read, MODE, handle)
     }
 
     #[pyo3(signature = (fd, callback, *args))]
@@ -151,7 +164,9 @@ impl Loop {
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
-        Self::watch(slf, fd, Direction::Write, callback, args)
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        Self::watch(slf, fd, Direction::Write, MODE, handle)
     }
 
     fn _remove_reader(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -271,10 +286,11 @@ impl Loop {
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
         let requested = self.requested.replace(py, HashMap::new());
+        let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
         drop(self.named_loop.take(py));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, requested));
+        drop((ready, timers, fds, requested, beside));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -356,12 +372,15 @@ impl Loop {
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
         result?;
         let mut result = Ok(());
+        self.beside.visit(|beside| result = beside.traverse(visit));
+        result?;
+        let mut result = Ok(());
         self.timers
             .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
         result?;
         let mut result = Ok(());
         self.requested
-            .visit(|tasks| result = tasks.values().try_for_each(|task| visit.call(task)));
+            .visit(|tasks| result = tasks.values().try_for_each(|task| task.traverse(visit)));
         result?;
         let mut result = Ok(());
         self.fds
@@ -375,6 +394,7 @@ impl Loop {
         drop(self.fds.replace(py, FdTable::default()));
         drop(self.requested.replace(py, HashMap::new()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));
+        drop(self.beside.with(py, |beside| beside.take_all()));
     }
 }
 

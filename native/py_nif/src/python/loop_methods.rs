@@ -8,6 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyType};
 
+use super::between;
 use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
@@ -17,6 +18,7 @@ use super::loop_futures;
 pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install::<CallSoon>(class)?;
     install::<CallSoonThreadsafe>(class)?;
+    install::<QueueMicrotask>(class)?;
     install::<CallLater>(class)?;
     install::<CallAt>(class)?;
     install::<CreateTask>(class)?;
@@ -36,7 +38,8 @@ impl FastMethod for CallSoon {
 
     #[inline]
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = queue(slf, given, "call_soon", true)?;
+        let handle = build(slf, given, "call_soon", true)?;
+        slf.get().push(slf.py(), handle.clone().unbind());
         Ok(handle.into_any())
     }
 }
@@ -50,14 +53,30 @@ impl FastMethod for CallSoonThreadsafe {
     const DOC: &'static CStr = c"call_soon_threadsafe($self, callback, *args, context=None)\n--\n\nRun a callback in the next turn. From any thread.";
 
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = queue(slf, given, "call_soon_threadsafe", false)?;
+        let handle = build(slf, given, "call_soon_threadsafe", false)?;
+        slf.get().push(slf.py(), handle.clone().unbind());
         slf.get().wake(slf.py());
         Ok(handle.into_any())
     }
 }
 
+/// As `call_soon`, but it runs right after the callback that is running, before any other.
+struct QueueMicrotask;
+
+impl FastMethod for QueueMicrotask {
+    type Class = Loop;
+    const NAME: &'static CStr = c"queue_microtask";
+    const DOC: &'static CStr = c"queue_microtask($self, callback, *args, context=None)\n--\n\nRun a callback right after the one that is running.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, given, "queue_microtask", true)?;
+        between::queue_microtask(slf, handle.clone().unbind())?;
+        Ok(handle.into_any())
+    }
+}
+
 #[inline]
-fn queue<'py>(
+fn build<'py>(
     slf: &Bound<'py, Loop>,
     given: Given<'_, 'py>,
     method: &str,
@@ -73,7 +92,6 @@ fn queue<'py>(
     }
     let call = Call::new(callback.to_owned(), split.rest);
     let handle = Handle::short_lived(slf, call, split.context)?;
-    this.push(py, handle.clone_ref(py));
     Ok(handle.into_bound(py))
 }
 

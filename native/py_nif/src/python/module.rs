@@ -3,7 +3,11 @@
 
 use pyo3::prelude::*;
 
+use super::between;
+use super::blocking;
+use super::fd_callbacks;
 use super::handle::Handle;
+#[cfg(not(Py_GIL_DISABLED))]
 use super::handle_pool;
 use super::loop_class::Loop;
 use super::loop_methods;
@@ -21,6 +25,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
+    #[cfg(not(Py_GIL_DISABLED))]
     handle_pool::install(&module.py().get_type::<Handle>());
     loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
@@ -29,6 +34,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(transports::ip_family, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add_function(wrap_pyfunction!(between::set_microtask_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(between::call_soon_prioritized, module)?)?;
+    module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;
+    module.add_function(wrap_pyfunction!(fd_callbacks::watch_fd, module)?)?;
+    module.add_function(wrap_pyfunction!(fd_callbacks::rearm_fd, module)?)?;
     crate::convert::register(module)
 }
 
