@@ -1,7 +1,7 @@
 %% @doc Loops as Erlang code uses them.
 %%
 %% A loop that Erlang starts is a process: link to it, supervise it, name it. Coroutines run on
-%% the loop's own thread, plain functions beside it, so that they never hold it up.
+%% the loop's thread, plain functions beside it, so that they never hold it up.
 %%
 %% ```
 %% {ok, Loop} = py_event_loop:start_link(#{init => <<"import asyncio">>}),
@@ -28,6 +28,15 @@
     %% Python code to run on the loop's thread before the loop takes requests. If it raises, the
     %% loop does not start.
     init => unicode:chardata(),
+    %% Always `true': the loop has a process of its own, and ends with it.
+    isolated => true,
+    %% `own': a thread for this loop alone. `shared' (unless given): the first loops have a thread
+    %% each, beyond `loop_threads' (8) of them they share. A loop stays on its thread for life; a
+    %% thread that is busy gets no more loops.
+    thread => own | shared,
+    %% How the loop's thread waits before the VM waits for it: microseconds to `spin' at most,
+    %% milliseconds to wait by itself (`warm'); `beam': neither. Implies `thread => own'.
+    waiting => beam | #{spin => non_neg_integer(), warm => non_neg_integer()},
     %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
     max_queue => pos_integer(),
     %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
@@ -49,15 +58,15 @@
 
 -define(DEFAULT, {?MODULE, default_loop}).
 
-%% @doc Starts a loop on a thread of its own, and the process that owns it. With `callbacks' there
-%% is neither thread nor Python: the loop's events are messages to a process.
+%% @doc Starts a loop, and the process that owns it. An option that is unknown or wrong raises
+%% `{bad_option, What, Why}'. Python is not troubled before something is asked of the loop, unless
+%% it has init code. With `callbacks' there is neither thread nor Python: the loop's events are
+%% messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
 start_link(#{callbacks := _} = Options) ->
     py_callback_loop:start_link(Options);
 start_link(Options) ->
-    Known = [name, init, max_queue, patience, default],
-    [] =:= maps:keys(maps:without(Known, Options)) orelse error(badarg, [Options]),
-    py_event_loop_server:start_link(Options).
+    py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
 %% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
 -spec child_spec(options()) -> supervisor:child_spec().

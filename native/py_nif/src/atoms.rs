@@ -85,8 +85,39 @@ rustler::atoms! {
     ready,
     ended,
     failed,
+    max_queue,
+    name,
+    own,
+    patience,
+    spin,
+    starting,
     threads,
+    warm,
     waiting,
+
+    // questions of Python (py_questions)
+    apply,
+    ask,
+    erlang,
+    exit,
+    given_up,
+    py_question = "$py_question",
+    send,
+    tell,
+    throw,
+
+    // mailboxes of Python code (py_actor)
+    adopt,
+    demonitor,
+    down = "DOWN",
+    link,
+    monitor,
+    normal,
+    py_actor,
+    py_end = "$py_end",
+    py_exception,
+    shutdown,
+    unlink,
 
     // values
     bytes,
@@ -119,6 +150,7 @@ rustler::atoms! {
 
     // errors
     cancelled,
+    deadlock,
     loop_down,
     not_started,
     overload,
