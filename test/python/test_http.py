@@ -476,6 +476,17 @@ def test_shutdown_finishes_what_is_under_way(nothing_left):
     idle.close()
 
 
+def test_shutdown_has_its_patience(nothing_left):
+    """A handler that never answers."""
+    loop = CallbackLoop()
+    server = HttpServer(loop, lambda _request, _response: loop.stop())
+    with socket.create_connection(server.address, timeout=PATIENCE) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        run(loop)
+        assert loop.shutdown(patience=0.01) == []
+        assert sock.recv(1) == b""
+
+
 def test_close_alone(callbacks):
     server = serve(callbacks)
     address = server.address

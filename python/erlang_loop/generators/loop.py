@@ -97,12 +97,21 @@ class GeneratorLoop(CallbackLoop):
 
     def shutdown(self, *, patience: float = 5.0) -> list[PoolCall]:
         """As CallbackLoop's, after all tasks were cancelled: their `finally` blocks run first."""
-        if not self.is_closed() and not self.is_running():
-            for task in self.all_tasks():
-                task._let_go()
-                task._cancelled = True
-                task._context.run(task._close)
+        self._end_tasks()
         return super().shutdown(patience=patience)
+
+    def close(self) -> None:
+        """As CallbackLoop's, after all tasks were cancelled."""
+        self._end_tasks()
+        super().close()
+
+    def _end_tasks(self) -> None:
+        if self.is_closed() or self.is_running():
+            return
+        for task in self.all_tasks():
+            task._let_go()
+            task._cancelled = True
+            task._context.run(task._close)
 
     # Called by tasks.
 
