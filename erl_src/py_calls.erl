@@ -83,7 +83,7 @@ handle_info({call_ended, Id, Name, Milliseconds}, #state{given_up = GivenUp} = S
             {noreply, State}
     end;
 handle_info({cast_failed, Name, Exception}, State) ->
-    ?LOG_ERROR("A cast to Python's ~ts failed: ~p", [Name, Exception]),
+    ?LOG_ERROR("A cast to Python's ~ts failed:~n~ts", [Name, py_error:format(Exception)]),
     {noreply, State};
 handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),

@@ -53,6 +53,8 @@ init(Options) ->
     case py_interpreter:ensure_started() of
         ok ->
             Token = erlang:unique_integer(),
+            %% For what the loop prints of its own accord.
+            ok = py_nif:output_leader(group_leader()),
             Text = atom_to_binary(Name),
             case py_nif:python_loop_start(Token, Text, Init, Limit, Patience) of
                 {ok, Loop} ->

@@ -6,7 +6,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import Any, Generic, NoReturn, TypeVar, final
 
 from erlang.atom import Atom
@@ -19,6 +19,35 @@ def _erlang_sleep(ms: float, /) -> None:
     """Sleeps on a timer of the Erlang VM, without the GIL: never shorter. For threads.
 
     ValueError if `ms` is negative or NaN, OverflowError if it is more than 292 years.
+    """
+
+# What Python prints and logs, for the package `erlang_output`.
+
+#: Who asked for the code that runs. An opaque object, or None.
+_origin: ContextVar[Any]
+
+def _owner(served: Loop, /) -> Any:
+    """The origin of code that belongs to a loop itself: the process that owns it, or None."""
+
+def _write(stream: int, data: bytes, /) -> bool:
+    """Writes to a group leader: 1 is stdout, 2 is stderr. False if Erlang takes no output."""
+
+def _flush(stream: int, /) -> None:
+    """Sends the line that was begun."""
+
+def _log(
+    level: int,
+    message: str,
+    created: float,
+    texts: tuple[str, str, str, str, str, str | None],
+    line: int,
+    extra: dict[str, Any] | None,
+    exception: BaseException | None,
+    /,
+) -> bool:
+    """Sends a log record; `texts` are logger, module, file, function, thread, task.
+
+    False if Erlang takes no records, or this one comes from a handler of Erlang's log.
     """
 
 def runs_command() -> bool:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from . import _native
 from .loop import ErlangEventLoop
 
 #: Name, state, what it runs, and where it stands: (file, line, function), outermost first.
@@ -30,13 +31,22 @@ def _serve(
     asyncio.set_event_loop(loop)
     try:
         if init:
-            exec(compile(init, f"<init of {name}>", "exec"), {"__name__": "__erlang_loop_init__"})
+            _initialize(loop, name, init)
         ready()
         _run(loop)
         return _finish(loop, patience), weakref.ref(loop)
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _initialize(loop: ErlangEventLoop, name: str, init: str) -> None:
+    """Runs the init code. What it prints, and what it starts, goes to the owner's group leader."""
+    asked = _native._origin.set(_native._owner(loop))
+    try:
+        exec(compile(init, f"<init of {name}>", "exec"), {"__name__": "__erlang_loop_init__"})
+    finally:
+        _native._origin.reset(asked)
 
 
 def _run(loop: ErlangEventLoop) -> None:

@@ -79,6 +79,20 @@ rustler::atoms! {
     threads,
     waiting,
 
+    // what Python prints and logs
+    extra,
+    forward,
+    io_request,
+    logger_name,
+    module,
+    put_chars,
+    py_log,
+    py_output,
+    task,
+    thread,
+    unicode,
+    user,
+
     // values
     bytes,
     complex,

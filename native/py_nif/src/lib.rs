@@ -6,6 +6,7 @@
 //! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
 //! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
+//! | [`output`] | what Python prints and logs, on its way to group leaders and to `logger` |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 //! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
 #![deny(unsafe_code)]
@@ -20,5 +21,6 @@ mod beam;
 mod convert;
 mod error;
 mod loops;
+mod output;
 mod python;
 mod tasks;

@@ -5,6 +5,7 @@
 
 mod event_loops;
 mod fds;
+mod output;
 mod pending;
 mod python;
 mod python_loops;

@@ -11,13 +11,14 @@ use crate::python::{calls, loop_thread, main_thread};
 use crate::tasks::{reports, Request, Task, What};
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
-/// awaited.
+/// awaited. `leader` is the group leader of the caller.
 #[rustler::nif]
 fn task_submit<'a>(
     env: Env<'a>,
     token: Term<'a>,
     target: Term<'a>,
     what: Term<'a>,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
@@ -33,7 +34,7 @@ fn task_submit<'a>(
     let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     };
-    let request = Request::decode(env, what, token)?;
+    let request = Request::decode(env, what, token, leader)?;
     let to_loop = match &request.what {
         What::Call { module, function } => {
             home.is_some() || calls::is_known_coroutine(module, function)

@@ -12,11 +12,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use super::values;
+use super::{origin, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
+use crate::output::lines;
 use crate::tasks::{reports, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
@@ -25,7 +26,7 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
     if !task.begin(Place::CallThread) {
         return settle(task, home);
     }
-    match perform(py, request) {
+    match origin::within(py, &task.origin, || perform(py, request)) {
         Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
         outcome => {
             answer(py, task, outcome);
@@ -218,6 +219,8 @@ pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAn
     if let (true, Err(error)) = (task.is_cast, &outcome) {
         report_cast(py, task, error);
     }
+    // What it printed comes before its answer.
+    lines::end(&task.origin.target());
     task.answer(|env| values::result(env, &outcome, py));
 }
 

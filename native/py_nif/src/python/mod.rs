@@ -7,7 +7,8 @@
 //! to run.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started.
+//! `loop_thread` is the thread of a loop that Erlang started. `origin` knows who asked for the
+//! code that runs, and `output` is what that code prints and logs.
 
 pub mod call_threads;
 pub mod calls;
@@ -27,6 +28,8 @@ mod loop_signals;
 pub mod loop_thread;
 pub mod main_thread;
 mod module;
+pub mod origin;
+mod output;
 mod read_buffer;
 mod ready;
 mod sleep;

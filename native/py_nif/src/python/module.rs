@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
+use super::origin;
+use super::output;
 use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
@@ -22,6 +24,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add("_origin", origin::variable(module.py())?)?;
+    module.add_function(wrap_pyfunction!(origin::_owner, module)?)?;
+    module.add_function(wrap_pyfunction!(output::_write, module)?)?;
+    module.add_function(wrap_pyfunction!(output::_flush, module)?)?;
+    module.add_function(wrap_pyfunction!(output::_log, module)?)?;
     crate::convert::register(module)
 }
 

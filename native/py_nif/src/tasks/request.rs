@@ -30,7 +30,12 @@ pub struct Request {
 impl Request {
     /// From `{call | inline, Module, Function, Args, Kwargs}`, `{eval, Code, Variables}` or
     /// `{exec, Code, Variables}`.
-    pub fn decode<'a>(env: Env<'a>, term: Term<'a>, token: Option<Term<'a>>) -> NifResult<Self> {
+    pub fn decode<'a>(
+        env: Env<'a>,
+        term: Term<'a>,
+        token: Option<Term<'a>>,
+        leader: Term<'a>,
+    ) -> NifResult<Self> {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
@@ -55,7 +60,7 @@ impl Request {
         };
         let own = OwnedEnv::new();
         let terms = own.save(terms);
-        let task = Task::new(env, what.name(), token);
+        let task = Task::new(env, what.name(), token, leader);
         Ok(Request {
             task,
             what,

@@ -14,7 +14,7 @@
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use rustler::env::SavedTerm;
@@ -26,6 +26,7 @@ use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
+use crate::output::Origin;
 
 /// Where a task runs, and so how it can be stopped.
 #[derive(Clone)]
@@ -66,13 +67,20 @@ pub struct Task {
     pub name: String,
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
+    /// Who asked for it: what it prints goes to that process's group leader.
+    pub origin: Arc<Origin>,
     life: Mutex<Life>,
 }
 
 impl Task {
     /// A task of the calling process, which is answered with `token`; without one it is a cast.
     /// The caller's death gives it up.
-    pub fn new(env: Env<'_>, name: String, token: Option<Term<'_>>) -> Ref<Task> {
+    pub fn new(
+        env: Env<'_>,
+        name: String,
+        token: Option<Term<'_>>,
+        leader: Term<'_>,
+    ) -> Ref<Task> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let reply = token.map(|token| {
             let own = OwnedEnv::new();
@@ -88,6 +96,7 @@ impl Task {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             is_cast: reply.is_none(),
+            origin: Origin::new(env, leader),
             life: Mutex::new(Life {
                 phase: Phase::Queued,
                 reply,
