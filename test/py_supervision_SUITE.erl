@@ -20,6 +20,8 @@
     the_signals_process/1,
     the_interpreter_process/1,
     the_calls_process/1,
+    the_output_process/1,
+    the_logger_process/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
@@ -33,6 +35,7 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
+-export([kill_output/0, kill_logger/0]).
 -export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
 
 all() ->
@@ -286,6 +289,32 @@ kill_calls() ->
     ?assertEqual({ok, <<"released">>}, py:await(Task)),
     called:is_logged("called.block ended"),
     log_watch:stop().
+
+the_output_process(_Config) -> called:in_node([], kill_output, ?MODULE).
+
+kill_output() ->
+    Leader = fake_leader:start(),
+    Print = fun(Text) ->
+        {ok, none} = fake_leader:as_leader(Leader, fun() -> py:call(builtins, print, [Text]) end)
+    end,
+    ok = fake_leader:hold(Leader),
+    Print(<<"before">>),
+    _ = mortal:kill_registered(py_output),
+    ok = fake_leader:release(Leader),
+    Print(<<"after">>),
+    fake_leader:has(Leader, <<"before\nafter\n">>),
+    fake_leader:stop(Leader).
+
+the_logger_process(_Config) -> called:in_node([], kill_logger, ?MODULE).
+
+kill_logger() ->
+    ok = log_events:start(),
+    {ok, none} = py:call(printing, log_many, [1]),
+    #{level := warning} = log_events:next("record 0"),
+    _ = mortal:kill_registered(py_logger),
+    {ok, none} = py:call(printing, log_many, [2]),
+    #{level := warning} = log_events:next("record 1"),
+    log_events:stop().
 
 the_default_loop(_Config) ->
     Init = <<"import called; called.note('init')">>,

@@ -84,9 +84,9 @@ def _basic_config(handler: LogHandler) -> Any:
         finally:
             if handler not in root.handlers:
                 root.addHandler(handler)
-        if not options.get("format"):
-            # Python's default format has what Erlang's handlers add by themselves.
-            handler.setFormatter(formatter)
+            if not options.get("format"):
+                # Python's default format has what Erlang's handlers add by themselves.
+                handler.setFormatter(formatter)
         return None
 
     return basic_config

@@ -38,12 +38,15 @@ class GroupLeaderBuffer(io.BufferedIOBase):
         bytes_ = data if isinstance(data, bytes) else bytes(memoryview(data))
         if not _write(self._number, bytes_) and self._before is not None:
             self._before.write(bytes_)
-            self._before.flush()
+            if b"\n" in bytes_:
+                self._before.flush()
         return len(bytes_)
 
     def flush(self) -> None:
         if not self.closed:
             _flush(self._number)
+            if self._before is not None:
+                self._before.flush()
 
 
 def install() -> None:

@@ -26,7 +26,10 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
     if !task.begin(Place::CallThread) {
         return settle(task, home);
     }
-    match origin::within(py, &task.origin, || perform(py, request)) {
+    let outcome = origin::within(py, &task.origin, || perform(py, request));
+    // What it printed comes before its answer.
+    lines::end(&task.origin.target());
+    match outcome {
         Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
         outcome => {
             answer(py, task, outcome);
@@ -219,8 +222,6 @@ pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAn
     if let (true, Err(error)) = (task.is_cast, &outcome) {
         report_cast(py, task, error);
     }
-    // What it printed comes before its answer.
-    lines::end(&task.origin.target());
     task.answer(|env| values::result(env, &outcome, py));
 }
 

@@ -153,9 +153,10 @@ fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
 fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
     let py = slf.py();
     forget(slf, task.id);
+    // What it printed comes before its answer.
+    lines::end(&task.origin.target());
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
-            lines::end(&task.origin.target());
             task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
         }
         _ => calls::answer(py, task, outcome),
