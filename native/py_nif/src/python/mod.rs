@@ -4,12 +4,14 @@
 //! one `command` line;
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
-//! to run.
+//! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
 //! `loop_thread` is the thread of a loop that Erlang started. `origin` knows who asked for the
 //! code that runs, and `output` is what that code prints and logs.
 
+mod between;
+mod blocking;
 pub mod call_threads;
 pub mod calls;
 mod collector;
@@ -34,6 +36,8 @@ mod read_buffer;
 mod ready;
 mod sleep;
 mod sock_operation;
+#[cfg(Py_GIL_DISABLED)]
+mod thread_lock;
 mod timer_handle;
 mod transports;
 mod turn;
