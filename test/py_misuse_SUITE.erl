@@ -152,7 +152,11 @@ signatures() ->
         python_loop_start => [int, bin, bin, size, size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
-        python_loop_of => [pid]
+        python_loop_of => [pid],
+        output_started => [bool],
+        output_done => [poll_set, size],
+        output_leader => [pid],
+        logging_started => [size]
     }.
 
 %% All terms are.

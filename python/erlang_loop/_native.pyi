@@ -39,13 +39,12 @@ def _log(
     level: int,
     message: str,
     created: float,
-    texts: tuple[str, str, str, str, str, str | None],
-    line: int,
+    place: tuple[str, str, str, int, str, str, str | None],
     extra: dict[str, Any] | None,
     exception: BaseException | None,
     /,
 ) -> bool:
-    """Sends a log record; `texts` are logger, module, file, function, thread, task.
+    """Sends a log record; `place` is logger, module, file, line, function, thread, task.
 
     False if Erlang takes no records, or this one comes from a handler of Erlang's log.
     """

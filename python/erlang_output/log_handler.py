@@ -38,17 +38,16 @@ class LogHandler(logging.Handler):
             exception = record.exc_info[1] if record.exc_info else None
         values = record.__dict__
         extra = {key: values[key] for key in values.keys() - _OWN} or None
-        task = values.get("taskName")
-        where = (record.name, record.module, record.pathname, record.funcName or "")
-        return _log(
-            record.levelno,
-            message,
-            record.created,
-            (*where, record.threadName or "", task),
+        place = (
+            record.name,
+            record.module,
+            record.pathname,
             record.lineno,
-            extra,
-            exception,
+            record.funcName or "",
+            record.threadName or "",
+            values.get("taskName"),
         )
+        return _log(record.levelno, message, record.created, place, extra, exception)
 
     def _keep(self, record: logging.LogRecord) -> None:
         """Erlang does not want it: do what Python does with a record that has no handler."""

@@ -61,8 +61,8 @@ def _report(logger: str, message: str, error: BaseException, thread: str) -> boo
         file, function, line = code.co_filename, code.co_name, traceback.tb_lineno
         module = str(traceback.tb_frame.f_globals.get("__name__", ""))
         traceback = traceback.tb_next
-    where = (logger, module, file, function, thread, None)
-    return _log(ERROR, message, time.time(), where, line, None, error)
+    place = (logger, module, file, line, function, thread, None)
+    return _log(ERROR, message, time.time(), place, None, error)
 
 
 def _shown(value: object) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 import traceback
+
+#: From Python 3.11 on.
+Group = vars(builtins).get("ExceptionGroup")
 
 
 def plain() -> None:
@@ -61,19 +65,19 @@ def caught(function: str) -> BaseException:
 
 
 def group() -> None:
-    raise ExceptionGroup("several", [caught("plain"), KeyError("x")])
+    raise Group("several", [caught("plain"), KeyError("x")])
 
 
 def group_in_group() -> None:
     inner = [caught("group"), caught("with_cause"), ValueError(1)]
     try:
-        raise ExceptionGroup("outer", inner)
-    except ExceptionGroup as error:
+        raise Group("outer", inner)
+    except Group as error:
         raise RuntimeError("after the group") from error
 
 
 def group_at_the_end() -> None:
-    raise ExceptionGroup("outer", [ValueError(1), caught("group")])
+    raise Group("outer", [ValueError(1), caught("group")])
 
 
 def names() -> list[str]:

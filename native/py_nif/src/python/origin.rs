@@ -101,9 +101,7 @@ pub fn current(py: Python<'_>) -> Option<Arc<Origin>> {
 /// the process that owns the running loop, or to `user`.
 pub fn target(py: Python<'_>) -> Option<Target> {
     let asked = current(py).or_else(|| owner_of_running_loop(py));
-    asked
-        .map(|origin| origin.target())
-        .or_else(Target::user)
+    asked.map(|origin| origin.target()).or_else(Target::user)
 }
 
 fn owner_of_running_loop(py: Python<'_>) -> Option<Arc<Origin>> {

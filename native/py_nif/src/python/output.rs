@@ -80,14 +80,13 @@ fn send(py: Python<'_>, target: &Target, text: &str) -> bool {
 /// Sends a log record to `py_logger`. `False`: it goes nowhere, or came from a handler of
 /// Erlang's own log.
 #[pyfunction]
-#[pyo3(signature = (level, message, created, texts, line, extra, exception, /))]
+#[pyo3(signature = (level, message, created, place, extra, exception, /))]
 pub fn _log(
     py: Python<'_>,
     level: i64,
     message: &Bound<'_, PyString>,
     created: f64,
-    texts: Texts<'_>,
-    line: i64,
+    place: Place<'_>,
     extra: Option<Bound<'_, PyDict>>,
     exception: Option<Bound<'_, PyAny>>,
 ) -> bool {
@@ -102,17 +101,18 @@ pub fn _log(
             Some(error) => values::exception(env, py, error),
             None => atoms::none().encode(env),
         };
-        let metadata = metadata(env, created, &texts, line, extra.as_ref());
+        let metadata = metadata(env, created, &place, extra.as_ref());
         let text = text(message);
         (atoms::py_log(), level, text, metadata, failed).encode(env)
     })
 }
 
-/// Logger, module, file, function, thread, task.
-type Texts<'py> = (
+/// Logger, module, file, line, function, thread, task.
+type Place<'py> = (
     Bound<'py, PyString>,
     Bound<'py, PyString>,
     Bound<'py, PyString>,
+    i64,
     Bound<'py, PyString>,
     Bound<'py, PyString>,
     Option<Bound<'py, PyString>>,
@@ -121,11 +121,10 @@ type Texts<'py> = (
 fn metadata<'a>(
     env: Env<'a>,
     created: f64,
-    texts: &Texts<'_>,
-    line: i64,
+    place: &Place<'_>,
     extra: Option<&Bound<'_, PyDict>>,
 ) -> Term<'a> {
-    let (logger, module, file, function, thread, task) = texts;
+    let (logger, module, file, line, function, thread, task) = place;
     let mut pairs = vec![
         (atoms::logger_name(), text(logger).encode(env)),
         (atoms::module(), text(module).encode(env)),

@@ -75,12 +75,7 @@ pub struct Task {
 impl Task {
     /// A task of the calling process, which is answered with `token`; without one it is a cast.
     /// The caller's death gives it up.
-    pub fn new(
-        env: Env<'_>,
-        name: String,
-        token: Option<Term<'_>>,
-        leader: Term<'_>,
-    ) -> Ref<Task> {
+    pub fn new(env: Env<'_>, name: String, token: Option<Term<'_>>, leader: Term<'_>) -> Ref<Task> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let reply = token.map(|token| {
             let own = OwnedEnv::new();
