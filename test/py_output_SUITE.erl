@@ -29,12 +29,14 @@
     a_forked_copy_prints_to_the_nodes_stdout/1,
     a_group_leader_on_another_node/1
 ]).
+%% Called in another node.
+-export([print_from/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+        lists:member(Case, [module_info, init_per_suite, end_per_suite, print_from]) =:= false].
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -332,21 +334,23 @@ a_forked_copy_prints_to_the_nodes_stdout(_Config) ->
     {0, Text} = in_node("{ok, 0} = py:call(printing, fork_and_print, [])"),
     ?assertNotEqual(nomatch, string:find(Text, "printed in the copy\n"), Text).
 
+%% A shell on one node calls Python on another.
 a_group_leader_on_another_node(_Config) ->
-    Started = net_kernel:start([list_to_atom("output_" ++ os:getpid()), shortnames]),
-    ?assertMatch({ok, _}, Started),
-    Paths = lists:append([["-pa", Dir] || Dir <- project:ebin_dirs()]),
-    {ok, Peer, Node} = peer:start_link(#{name => peer:random_name(), args => Paths}),
-    {ok, _} = erpc:call(Node, application, ensure_all_started, [erlang_loop]),
+    [Shell, Node] = [
+        other_node:start([], ["-sname", Name ++ os:getpid(), "-setcookie", "output"])
+     || Name <- ["shell", "python"]
+    ],
+    {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+    ok = other_node:call(Shell, ?MODULE, print_from, [other_node:call(Node, erlang, node, [])]),
+    lists:foreach(fun other_node:stop/1, [Node, Shell]).
+
+print_from(Node) ->
     Leader = fake_leader:start(),
-    ok = fake_leader:as_leader(Leader, fun() ->
-        {ok, none} = erpc:call(Node, py, call, [builtins, print, [<<"far away">>]]),
-        ok
+    {ok, none} = fake_leader:as_leader(Leader, fun() ->
+        erpc:call(Node, py, call, [builtins, print, [<<"far away">>]])
     end),
     fake_leader:has(Leader, <<"far away\n">>),
-    fake_leader:stop(Leader),
-    ok = peer:stop(Peer),
-    ok = net_kernel:stop().
+    fake_leader:stop(Leader).
 
 in_node(Code) ->
     in_node("ok", Code).
