@@ -23,6 +23,8 @@
     event_loop_info/1,
     event_loop_count/0
 ]).
+%% For py_callback_loop.
+-export([event_loop_new_for/1]).
 -export([
     add_reader/3,
     add_writer/3,
@@ -55,14 +57,23 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
-    calls_started/3,
+    stream_submit/4,
+    stream_demand/2,
+    stream_cancel/1,
+    calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
-    python_loop_owners/0
+    python_loop_owners/0,
+    python_loop_threads/1,
+    python_loop_runners/0
 ]).
+%% For py_questions.
+-export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
+%% For py_actor.
+-export([mailbox_new/0, mailbox_opened/1, mailbox_deliver/2, mailbox_exit/3]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
 -export([sleep_done/1]).
@@ -79,15 +90,16 @@
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
 %% For py_output, py_logger and processes that own loops.
--export([output_started/1, output_stopped/0, output_done/2, output_leader/1]).
+-export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
 %% To try what values become: docs/values.md.
 -export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
--export_type([task/0, task_target/0, task_work/0]).
 -export_type([output_device/0]).
+-export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
+-export_type([question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -99,6 +111,7 @@
     event_loop_wakeup/1,
     event_loop_info/1,
     event_loop_count/0,
+    event_loop_new_for/1,
     add_reader/3,
     add_writer/3,
     remove_reader/2,
@@ -146,9 +159,20 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
-    calls_started/3,
+    stream_submit/5,
+    stream_demand/2,
+    stream_cancel/1,
+    mailbox_new/0,
+    mailbox_opened/1,
+    mailbox_deliver/2,
+    mailbox_exit/3,
+    questions_started/1,
+    question_take/1,
+    question_answer/2,
+    question_raise/4,
+    calls_started/4,
     calls_info/0,
-    python_loop_start/5,
+    python_loop_start/3,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
@@ -156,15 +180,26 @@
     output_started/1,
     output_stopped/0,
     output_done/2,
-    output_leader/1,
     logging_started/1,
     logging_stopped/0,
     logging_done/0,
+    python_loop_threads/1,
+    python_loop_runners/0,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
 ]).
 
+%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: as every loop.
+-type python_loop_options() :: #{
+    name := binary(),
+    init := binary(),
+    max_queue := pos_integer(),
+    patience := non_neg_integer(),
+    own := boolean(),
+    spin := integer(),
+    warm := integer()
+}.
 %% A native loop. When the last reference is garbage-collected the loop is closed.
 -type loop_ref() :: reference().
 %% One direction of a watched fd. The watch belongs to the loop: losing this does not end it.
@@ -184,6 +219,14 @@
 -type task() :: reference().
 %% A process that takes what Python prints.
 -type output_device() :: reference().
+%% Where messages for Python code are kept. Losing it ends the code's pid.
+-type mailbox() :: reference().
+%% What Python wants to know. Losing it unanswered is an answer, too.
+-type question() :: reference().
+-type question_work() ::
+    {call, module(), atom(), [term()]}
+    | {call, node(), module(), atom(), [term()]}
+    | {apply, fun(), [term()]}.
 %% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
 -type task_target() :: default | pid().
 %% `inline' runs on the loop's thread, though it be a plain function.
@@ -251,6 +294,11 @@ event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec event_loop_count() -> non_neg_integer().
 event_loop_count() -> erlang:nif_error(not_loaded).
 
+%% A loop whose events are sent to a process: see py_callback_loop.
+%% @private
+-spec event_loop_new_for(Receiver :: pid()) -> {ok, loop_ref()} | {error, reason()}.
+event_loop_new_for(_Receiver) -> erlang:nif_error(not_loaded).
+
 %%% File descriptors
 
 %% @doc Reports `{CallbackId, read}' while `Fd' is readable (level-triggered). Watching an fd
@@ -308,7 +356,7 @@ cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 %% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
 %% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
 %% no scheduler is held. Any number of processes may wait for the same loop.
--spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
+-spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_events(LoopRef, 0) ->
     poll_nowait(LoopRef);
 poll_events(LoopRef, infinity) ->
@@ -370,11 +418,11 @@ time_left(Deadline) ->
     Left = max(0, Deadline - erlang:monotonic_time()),
     -erlang:convert_time_unit(-Left, native, millisecond).
 
--spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed}.
+-spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_nowait(_LoopRef) -> erlang:nif_error(not_loaded).
 
 -spec poll_begin(loop_ref(), integer()) ->
-    non_neg_integer() | wait | {keep, poll_set()} | {error, closed}.
+    non_neg_integer() | wait | {keep, poll_set()} | {error, closed | callbacks}.
 poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
 -spec poll_end(loop_ref(), integer()) -> ok | select_sent.
@@ -383,7 +431,7 @@ poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 %% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
 %% order of their deadlines. An fd that stays ready is reported again; one that was read
 %% meanwhile is not.
--spec get_pending(loop_ref()) -> [event()] | {error, closed}.
+-spec get_pending(loop_ref()) -> [event()] | {error, closed | callbacks}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %%% Pipes and sockets to try things with. They take only fds made here: others are
@@ -539,13 +587,13 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 %% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
 %% @private
 -spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
-    {ok, task()} | {error, not_started | overload | loop_down}.
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
 task_submit(Token, Target, Work) ->
     task_submit(Token, Target, Work, group_leader()).
 
 %% With the group leader that the code prints to.
 -spec task_submit(reference() | undefined, task_target(), task_work(), pid()) ->
-    {ok, task()} | {error, not_started | overload | loop_down}.
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
 task_submit(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
 
 %% `ok': no answer will come; `done': it is in the mailbox.
@@ -562,26 +610,57 @@ task_cancel(_Task) -> erlang:nif_error(not_loaded).
 -spec task_is_open(task()) -> boolean().
 task_is_open(_Task) -> erlang:nif_error(not_loaded).
 
+%% The process `To' gets `{py_stream, Stream, Event}', `Demand' items before it asks for more.
 %% @private
--spec calls_started(pid(), MaxThreads :: pos_integer(), MaxQueue :: non_neg_integer()) -> ok.
-calls_started(_Pid, _MaxThreads, _MaxQueue) -> erlang:nif_error(not_loaded).
+-spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(Target, Work, To, Demand) ->
+    stream_submit(Target, Work, To, Demand, group_leader()).
+
+%% With the group leader that the code prints to.
+-spec stream_submit(task_target(), task_work(), pid(), non_neg_integer(), Leader :: pid()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(_Target, _Work, _To, _Demand, _Leader) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec stream_demand(task(), pos_integer()) -> ok.
+stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
+
+%% `taken': no message will come; `ok': the consumer, who is not the caller, is told.
+%% @private
+-spec stream_cancel(task()) -> taken | ok.
+stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec calls_started(
+    pid(),
+    MaxThreads :: pos_integer(),
+    MaxQueue :: non_neg_integer(),
+    MaxNesting :: non_neg_integer()
+) -> ok.
+calls_started(_Pid, _MaxThreads, _MaxQueue, _MaxNesting) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec calls_info() -> #{threads | idle | queued | ended => non_neg_integer()}.
 calls_info() -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_start(
-    integer(), Name :: binary(), Init :: binary(), MaxQueue :: pos_integer(), PatienceMs :: integer()
-) -> {ok, loop_ref()} | {error, not_started | reason()}.
-python_loop_start(_Token, _Name, _Init, _MaxQueue, _PatienceMs) -> erlang:nif_error(not_loaded).
+-spec python_loop_start(integer(), python_loop_options()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(Token, Options) ->
+    python_loop_start(Token, Options, group_leader()).
+
+%% With the group leader that the loop prints to of its own accord.
+-spec python_loop_start(integer(), python_loop_options(), Leader :: pid()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(_Token, _Options, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
 python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_loop_stop(loop_ref()) -> ok | {error, closed}.
+-spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %% @private
@@ -609,11 +688,6 @@ output_stopped() -> erlang:nif_error(not_loaded).
 -spec output_done(output_device(), Bytes :: non_neg_integer()) -> Dropped :: non_neg_integer().
 output_done(_Device, _Bytes) -> erlang:nif_error(not_loaded).
 
-%% The calling process will own loops, and this is its group leader.
-%% @private
--spec output_leader(pid()) -> ok.
-output_leader(_Leader) -> erlang:nif_error(not_loaded).
-
 %% The calling process is py_logger; so many events may wait for it.
 %% @private
 -spec logging_started(Limit :: non_neg_integer()) -> ok.
@@ -627,3 +701,50 @@ logging_stopped() -> erlang:nif_error(not_loaded).
 %% @private
 -spec logging_done() -> Dropped :: non_neg_integer().
 logging_done() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_threads(Threads :: pos_integer()) -> ok.
+python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_runners() -> [Loops :: pos_integer()].
+python_loop_runners() -> erlang:nif_error(not_loaded).
+
+%%% Questions of Python: see py_questions
+
+%% @private
+-spec questions_started(pid()) -> ok.
+questions_started(_Pid) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_take(question()) -> {ask | tell, question_work()} | given_up.
+question_take(_Question) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_answer(question(), term()) -> ok.
+question_answer(_Question, _Value) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_raise(question(), error | exit | throw, Reason :: term(), Stacktrace :: term()) ->
+    ok.
+question_raise(_Question, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).
+
+%%% Mailboxes of Python code: see py_actor
+
+%% @private
+-spec mailbox_new() -> mailbox().
+mailbox_new() -> erlang:nif_error(not_loaded).
+
+%% The calling process stands for the code from now on.
+%% @private
+-spec mailbox_opened(mailbox()) -> ok.
+mailbox_opened(_Mailbox) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec mailbox_deliver(mailbox(), Message :: term()) -> ok.
+mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
+
+%% Whether Python wanted to hear of the death of this linked process.
+%% @private
+-spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
+mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).

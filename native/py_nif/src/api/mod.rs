@@ -5,10 +5,12 @@
 
 mod event_loops;
 mod fds;
+mod mailboxes;
 mod output;
 mod pending;
 mod python;
 mod python_loops;
+mod questions;
 mod routing;
 mod signals;
 mod tasks;

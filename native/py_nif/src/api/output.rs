@@ -1,11 +1,11 @@
 //! What Python prints and logs: see `py_output` and `py_logger`.
 
-use rustler::{Encoder, Env, NifResult, Term};
+use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::output::device::{self, Device};
-use crate::output::{events, owners};
+use crate::output::events;
 
 /// The calling process is `py_output`. `wanted`: whether Python's output goes to group leaders.
 #[rustler::nif]
@@ -24,16 +24,6 @@ fn output_stopped(env: Env<'_>) -> Term<'_> {
 #[rustler::nif]
 fn output_done(device: Ref<Device>, bytes: usize) -> u64 {
     device.taken(bytes)
-}
-
-/// The group leader of the calling process, which will own loops.
-#[rustler::nif]
-fn output_leader<'a>(env: Env<'a>, leader: Term<'a>) -> NifResult<Term<'a>> {
-    if !leader.is_pid() {
-        return Err(rustler::Error::BadArg);
-    }
-    owners::insert(env, leader);
-    Ok(atoms::ok().encode(env))
 }
 
 /// The calling process is `py_logger`, and takes so many events at a time.

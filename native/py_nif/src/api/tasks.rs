@@ -8,7 +8,8 @@ use crate::beam::resource::Ref;
 use crate::loops::{registry, Refused, Work};
 use crate::python::call_threads::{self, Job};
 use crate::python::{calls, loop_thread, main_thread};
-use crate::tasks::{reports, Request, Task, What};
+use crate::questions::chain;
+use crate::tasks::{reports, Asker, Request, Task, What};
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
 /// awaited. `leader` is the group leader of the caller.
@@ -23,7 +24,36 @@ fn task_submit<'a>(
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let token = (!token.is_atom()).then_some(token);
+    let asker = match token.is_atom() {
+        true => Asker::Nobody,
+        false => Asker::Caller(token),
+    };
+    submit(env, target, what, asker, leader)
+}
+
+/// The process `to` gets the items, `demand` of them before it asks for more.
+#[rustler::nif]
+fn stream_submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+    to: LocalPid,
+    demand: u64,
+    leader: Term<'a>,
+) -> NifResult<Term<'a>> {
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    submit(env, target, what, Asker::Consumer(to, demand), leader)
+}
+
+fn submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+    asker: Asker<'a>,
+    leader: Term<'a>,
+) -> NifResult<Term<'a>> {
     let home = match target.is_atom() {
         true => None,
         false => match registry::owned_by(&target.decode()?) {
@@ -34,7 +64,9 @@ fn task_submit<'a>(
     let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     };
-    let request = Request::decode(env, what, token, leader)?;
+    let Some(request) = Request::decode(env, what, asker, leader)? else {
+        return Ok((atoms::error(), atoms::not_alive()).encode(env));
+    };
     let to_loop = match &request.what {
         What::Call { module, function } => {
             home.is_some() || calls::is_known_coroutine(module, function)
@@ -43,10 +75,11 @@ fn task_submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
+        true if chain::blocks(request.asked_for.as_ref(), default.id) => Err(Refused::Deadlock),
         true => default
             .post(&task, Work::Run(request))
             .map_err(|(why, _)| why),
-        false => call_threads::post(Job { request, home }).map_err(|(why, _)| why),
+        false => call_threads::post(Job::Call { request, home }).map_err(|(why, _)| why),
     };
     Ok(submitted(env, task, refused))
 }
@@ -76,6 +109,35 @@ fn task_cancel<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
+/// `demand` more items are wanted.
+#[rustler::nif]
+fn stream_demand<'a>(env: Env<'a>, stream: Ref<Task>, demand: u64) -> NifResult<Term<'a>> {
+    if !stream.is_stream || demand == 0 {
+        return Err(rustler::Error::BadArg);
+    }
+    stream.demand(demand);
+    Ok(atoms::ok().encode(env))
+}
+
+/// `taken`: nothing will come any more; `ok`: its consumer, who is not the caller, is told.
+#[rustler::nif]
+fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
+    if !stream.is_stream {
+        return Err(rustler::Error::BadArg);
+    }
+    let sender = Sender::Scheduler(env);
+    Ok(match stream.is_for(&env.pid()) {
+        true => {
+            stream.give_up(sender);
+            atoms::taken().encode(env)
+        }
+        false => {
+            stream.cancel(sender);
+            atoms::ok().encode(env)
+        }
+    })
+}
+
 /// Whether an answer may still come.
 #[rustler::nif]
 fn task_is_open(task: Ref<Task>) -> bool {
@@ -84,9 +146,15 @@ fn task_is_open(task: Ref<Task>) -> bool {
 
 /// The calling process hears of work that outlives its caller.
 #[rustler::nif]
-fn calls_started(env: Env<'_>, pid: LocalPid, max_threads: usize, max_queue: usize) -> Term<'_> {
+fn calls_started(
+    env: Env<'_>,
+    pid: LocalPid,
+    max_threads: usize,
+    max_queue: usize,
+    max_outside: usize,
+) -> Term<'_> {
     reports::listen(pid);
-    call_threads::limit(max_threads, max_queue);
+    call_threads::limit(max_threads, max_queue, max_outside);
     atoms::ok().encode(env)
 }
 

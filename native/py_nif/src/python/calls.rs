@@ -12,25 +12,38 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use super::{origin, values};
+use super::plain_streams::Slice;
+use super::{erlang_mailbox, origin, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
 use crate::output::lines;
+use crate::questions::chain;
 use crate::tasks::{reports, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
-pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
+pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
     let task = &request.task;
     if !task.begin(Place::CallThread) {
-        return settle(task, home);
+        return settle(task, home.as_ref());
     }
-    let outcome = origin::within(py, &task.origin, || perform(py, request));
-    // What it printed comes before its answer.
+    let home = home.as_ref();
+    let asked_for = request.asked_for.clone();
+    let outcome = chain::within(asked_for, || {
+        origin::within(py, &task.origin, || perform(py, &request))
+    });
+    erlang_mailbox::call_ended(py);
+    // What it printed comes before its answer, and before what another thread goes on with.
     lines::end(&task.origin.target());
     match outcome {
-        Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
+        Ok(value) if is_awaitable(&value) => hand_over(&request, value, home),
+        Ok(value) if task.is_stream && is_async_iterable(&value) => {
+            hand_over(&request, value, home);
+        }
+        Ok(value) if task.is_stream => {
+            Slice::new(task.clone(), value.unbind(), home.cloned()).run(py);
+        }
         outcome => {
             answer(py, task, outcome);
             settle(task, home);
@@ -42,7 +55,7 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
     match &request.what {
         What::Call { module, function } => {
             let callable = find(py, module, function, true)?;
-            if is_coroutine_function(&callable) {
+            if is_for_loop(&callable, request) {
                 remember_coroutine(module, function);
             }
             call(&callable, request)
@@ -116,7 +129,7 @@ pub fn find<'py>(
     }
 }
 
-fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
         Ok(py
@@ -131,22 +144,36 @@ fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAn
 
 // ---- what has to be awaited ----
 
-/// The function's own mark, as `inspect.iscoroutinefunction` reads it.
-pub fn is_coroutine_function(callable: &Bound<'_, PyAny>) -> bool {
+/// Whether calling it does nothing yet but make what a loop has to run: the function's own mark,
+/// as `inspect.iscoroutinefunction` reads it, for a stream also that of an asynchronous generator.
+pub fn is_for_loop(callable: &Bound<'_, PyAny>, request: &Request) -> bool {
     const CO_COROUTINE: u32 = 0x80;
+    const CO_ASYNC_GENERATOR: u32 = 0x200;
     let py = callable.py();
+    let wanted = match request.task.is_stream {
+        true => CO_COROUTINE | CO_ASYNC_GENERATOR,
+        false => CO_COROUTINE,
+    };
     let code = callable.getattr(pyo3::intern!(py, "__code__"));
     code.and_then(|code| code.getattr(pyo3::intern!(py, "co_flags")))
         .and_then(|flags| flags.extract::<u32>())
-        .is_ok_and(|flags| flags & CO_COROUTINE != 0)
+        .is_ok_and(|flags| flags & wanted != 0)
+}
+
+fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_await.is_some())
+}
+
+fn is_async_iterable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_aiter.is_some())
 }
 
 #[allow(unsafe_code, reason = "asks CPython for a type's slots")]
-fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) -> bool) -> bool {
     // SAFETY: attached; the type of a live object, whose slots are fixed.
     unsafe {
         let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
-        !slots.is_null() && (*slots).am_await.is_some()
+        !slots.is_null() && look(&*slots)
     }
 }
 
@@ -183,8 +210,9 @@ pub fn forget_coroutine(module: &str, function: &str) {
     }
 }
 
-fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
     let py = value.py();
+    let task = &request.task;
     if !task.requeue() {
         close(&value);
         return settle(task, home);
@@ -193,6 +221,10 @@ fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<Native
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);
     };
+    if chain::blocks(request.asked_for.as_ref(), target.id) {
+        refuse(py, task, value, Refused::Deadlock);
+        return settle(task, home);
+    }
     if let Err((why, Work::Await(_, value))) =
         target.post(task, Work::Await(task.clone(), value.unbind()))
     {
@@ -219,25 +251,32 @@ pub fn close(value: &Bound<'_, PyAny>) {
 // ---- the answer ----
 
 pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
-    if let (true, Err(error)) = (task.is_cast, &outcome) {
-        report_cast(py, task, error);
+    if let Err(error) = &outcome {
+        if task.is_cast {
+            report(py, atoms::cast_failed(), task, error);
+        } else if !task.is_wanted() {
+            report_late(py, task, error);
+        }
     }
+    // What it printed comes before its answer.
+    lines::end(&task.origin.target());
     task.answer(|env| values::result(env, &outcome, py));
 }
 
-fn report_cast(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+/// What nobody waits for any more has failed, most likely while it was being cancelled.
+pub fn report_late(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+    report(py, atoms::late_failure(), task, error);
+}
+
+fn report(py: Python<'_>, tag: rustler::Atom, task: &Ref<Task>, error: &PyErr) {
     let own = rustler::OwnedEnv::new();
     own.run(|env| {
-        let report = (
-            atoms::cast_failed(),
-            task.name.as_str(),
-            values::exception(env, py, error),
-        );
+        let report = (tag, task.name.as_str(), values::exception(env, py, error));
         reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
     });
 }
 
-fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
+pub fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
     task.ended();
     if let Some(home) = home {
         home.requests.forget(task.id);

@@ -16,6 +16,7 @@ use super::between::{self, Waiting as Beside};
 use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::handle::Handle;
+use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
@@ -25,6 +26,7 @@ use super::{errors, loop_thread, turn};
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
 use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::output::Origin;
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {
@@ -59,9 +61,11 @@ pub struct Loop {
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
+    pub requested: GilCell<HashMap<u64, Requested>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
+    /// The process that started it, if Erlang did.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
@@ -93,24 +97,26 @@ impl Loop {
         }
         let given = loop_thread::take_given();
         let served = given.is_some();
-        let (native, reference) = match given {
-            Some((native, reference)) => (native, Some(reference)),
+        let (native, waiting, origin) = match given {
+            Some(given) => {
+                let waiting = Waiting::new(&given.native).noting(given.load);
+                (given.native, waiting, Some(given.origin))
+            }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-                let reference = isolated.then(|| Ref::new(LoopRef::to(&native)));
-                (native, reference)
+                let waiting = Waiting::new(&native);
+                (native, waiting, None)
             }
         };
-        if let (false, Some(reference), Some(router)) =
-            (served, &reference, registry::default_router())
-        {
+        let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
+        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
             // Without a router (the application is not running) the loop waits by itself.
             let request = (crate::atoms::start_worker(), reference.clone());
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
             born: true,
-            waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
+            waiting: GilCell::new(Some(Box::new(waiting))),
             id: native.id,
             native: GilCell::new(Some(native)),
             reference,
@@ -130,6 +136,7 @@ impl Loop {
             read_buffer: GilCell::default(),
             requested: GilCell::default(),
             served,
+            origin,
         })
     }
 
@@ -416,7 +423,7 @@ impl Loop {
     /// What names the native loop of an isolated loop; None for a shared one.
     #[getter(_loop_handle)]
     fn loop_handle(&self) -> Option<u64> {
-        self.reference.as_ref().map(|_| self.id)
+        (self.served || self.reference.is_some()).then_some(self.id)
     }
 
     /// What the loop has done so far.
@@ -443,7 +450,7 @@ impl Loop {
         result?;
         let mut result = Ok(());
         self.requested
-            .visit(|tasks| result = tasks.values().try_for_each(|task| visit.call(task)));
+            .visit(|tasks| result = tasks.values().try_for_each(|task| task.traverse(visit)));
         result?;
         let mut result = Ok(());
         self.fds

@@ -11,14 +11,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::loop_class::Loop;
-use crate::output::{owners, Origin, Target};
+use crate::output::{Origin, Target};
 
 /// The value of the variable.
 #[pyclass(frozen, name = "Origin", module = "erlang_loop._native")]
 pub struct OriginObject(Arc<Origin>);
 
-/// `erlang_loop._native._origin`: an Origin, or None.
-pub fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let variable = VARIABLE.get_or_try_init(py, || {
         // SAFETY: attached; a new reference or null with an exception set.
@@ -39,6 +38,11 @@ pub fn within<R>(py: Python<'_>, origin: &Arc<Origin>, body: impl FnOnce() -> R)
         error.write_unraisable(py, None);
     }
     answer
+}
+
+/// As [`within`], to the end of the current context.
+pub fn set(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<()> {
+    enter(py, origin).map(drop)
 }
 
 fn enter<'py>(py: Python<'py>, origin: &Arc<Origin>) -> PyResult<Bound<'py, PyAny>> {
@@ -117,16 +121,6 @@ fn owner_of_running_loop(py: Python<'_>) -> Option<Arc<Origin>> {
             get
         }
     };
-    owner_of(get.call0().ok()?.cast::<Loop>().ok()?)
-}
-
-fn owner_of(native: &Bound<'_, Loop>) -> Option<Arc<Origin>> {
-    owners::origin(&native.get().native(native.py()).ok()?.owner?)
-}
-
-/// The origin of code that belongs to a loop itself: its owner. None for other loops.
-#[pyfunction]
-#[pyo3(signature = (served, /))]
-pub fn _owner(served: &Bound<'_, Loop>) -> Option<OriginObject> {
-    owner_of(served).map(OriginObject)
+    let running = get.call0().ok()?;
+    running.cast::<Loop>().ok()?.get().origin.clone()
 }

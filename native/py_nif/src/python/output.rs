@@ -16,8 +16,6 @@ use crate::output::Target;
 
 /// Adds what the package `erlang_output` is made of to the native module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("_origin", origin::variable(module.py())?)?;
-    module.add_function(wrap_pyfunction!(origin::_owner, module)?)?;
     module.add_function(wrap_pyfunction!(_write, module)?)?;
     module.add_function(wrap_pyfunction!(_flush, module)?)?;
     module.add_function(wrap_pyfunction!(_log, module)?)

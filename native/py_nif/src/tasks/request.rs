@@ -1,11 +1,14 @@
 //! What Erlang asks for, with its terms copied so that a thread of ours can convert them.
 
+use std::sync::Arc;
+
 use rustler::env::SavedTerm;
 use rustler::{Binary, Env, NifResult, OwnedEnv, Term};
 
-use super::Task;
+use super::{Asker, Task};
 use crate::atoms;
 use crate::beam::resource::Ref;
+use crate::questions::{chain, Question};
 
 pub enum What {
     /// A function by its module and its name, which may be dotted: `Class.method`.
@@ -22,6 +25,8 @@ pub struct Request {
     pub what: What,
     /// Called on the loop itself, though it be a plain function: questions about the loop.
     pub inline: bool,
+    /// The question of Python that the caller answers by asking this.
+    pub asked_for: Option<Arc<Question>>,
     env: OwnedEnv,
     /// `{Args, Kwargs}` of a call, the variables of an eval.
     terms: SavedTerm,
@@ -30,12 +35,14 @@ pub struct Request {
 impl Request {
     /// From `{call | inline, Module, Function, Args, Kwargs}`, `{eval, Code, Variables}` or
     /// `{exec, Code, Variables}`.
+    ///
+    /// `None`: the one who is to be answered is dead.
     pub fn decode<'a>(
         env: Env<'a>,
         term: Term<'a>,
-        token: Option<Term<'a>>,
+        asker: Asker<'a>,
         leader: Term<'a>,
-    ) -> NifResult<Self> {
+    ) -> NifResult<Option<Self>> {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
@@ -60,14 +67,16 @@ impl Request {
         };
         let own = OwnedEnv::new();
         let terms = own.save(terms);
-        let task = Task::new(env, what.name(), token, leader);
-        Ok(Request {
-            task,
-            what,
-            inline,
-            env: own,
-            terms,
-        })
+        Ok(
+            Task::new(env, what.name(), asker, leader).map(|task| Request {
+                task,
+                what,
+                inline,
+                asked_for: chain::answered_by(&env.pid()),
+                env: own,
+                terms,
+            }),
+        )
     }
 
     /// Looks at the two terms.
