@@ -15,6 +15,7 @@
     threads_print_whole_lines/1,
     a_thread_that_ends_sends_its_line/1,
     what_a_cast_prints_outlives_its_caller/1,
+    a_stream_prints_to_who_asked_for_it/1,
     a_program_on_the_main_thread/1,
     a_loop_prints_to_its_owners_group_leader/1,
     text_is_utf8/1,
@@ -181,6 +182,19 @@ what_a_cast_prints_outlives_its_caller(_Config) ->
     end),
     {ok, _} = py:call(called, release, []),
     fake_leader:has(Leader, <<"cast\n">>),
+    fake_leader:stop(Leader).
+
+a_stream_prints_to_who_asked_for_it(_Config) ->
+    Leader = fake_leader:start(),
+    Sum = fun(Function) ->
+        fake_leader:as_leader(Leader, fun() ->
+            py:fold(fun(Item, Sum) -> Item + Sum end, 0, printing, Function, [2])
+        end)
+    end,
+    ?assertEqual({ok, 1}, Sum(generate)),
+    fake_leader:has(Leader, <<"plain 0\nplain 1\nend">>),
+    ?assertEqual({ok, 1}, Sum(generate_later)),
+    fake_leader:has(Leader, <<"plain 0\nplain 1\nendlater 0\nlater 1\nend">>),
     fake_leader:stop(Leader).
 
 a_program_on_the_main_thread(_Config) ->

@@ -27,6 +27,8 @@ class GroupLeaderBuffer(io.BufferedIOBase):
         self.mode = "wb"
         self._number = number
         self._before: BinaryIO | None = getattr(before, "buffer", None)
+        #: A line for there that has no end yet.
+        self._begun = b""
 
     def writable(self) -> bool:
         return True
@@ -36,17 +38,21 @@ class GroupLeaderBuffer(io.BufferedIOBase):
             raise ValueError("I/O operation on closed file.")
         # Also what it is that TypeError is raised for.
         bytes_ = data if isinstance(data, bytes) else bytes(memoryview(data))
-        if not _write(self._number, bytes_) and self._before is not None:
-            self._before.write(bytes_)
-            if b"\n" in bytes_:
-                self._before.flush()
+        if not _write(self._number, bytes_):
+            lines, newline, self._begun = (self._begun + bytes_).rpartition(b"\n")
+            self._write_before(lines + newline)
         return len(bytes_)
 
     def flush(self) -> None:
         if not self.closed:
             _flush(self._number)
-            if self._before is not None:
-                self._before.flush()
+            begun, self._begun = self._begun, b""
+            self._write_before(begun)
+
+    def _write_before(self, data: bytes) -> None:
+        if data and self._before is not None:
+            self._before.write(data)
+            self._before.flush()
 
 
 def install() -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import AsyncIterator, Iterator
 
 log = logging.getLogger("app.db")
 
@@ -47,6 +48,21 @@ def print_in_threads(count: int, times: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def generate(count: int) -> Iterator[int]:
+    for number in range(count):
+        print("plain", number)
+        yield number
+    print("end", end="")
+
+
+async def generate_later(count: int) -> AsyncIterator[int]:
+    for number in range(count):
+        print("later", number)
+        await asyncio.sleep(0)
+        yield number
+    print("end", end="")
 
 
 def print_in_bare_thread(text: str) -> None:
