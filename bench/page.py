@@ -216,7 +216,7 @@ def _cpu(results: Results) -> list[str]:
     return [
         "## CPU and latency",
         "",
-        "Microseconds of the server's CPU time for a request, and the latency that 99 of 100 "
+        "Microseconds of CPU time for an operation or a request, and the latency that 99 of 100 "
         "requests did not exceed, in microseconds. `client` is how busy the client was "
         f"with {OURS}: below 100 % it was not what set the rate.",
         "",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bench import load_client
 from bench.cases.tcp import KIB, Echo, address, all_closed, bare, listen, serve_echo
-from bench.registry import Budget, Loop, Sample, case, per_second, require
+from bench.registry import Budget, Loop, Sample, begin, case, per_second, require
 
 GROUP = "connections"
 
@@ -106,6 +106,6 @@ async def client_connect(loop: Loop, budget: Budget) -> Sample:
 
     with load_client.bare_server("tcp:127.0.0.1:0") as (server, _pid):
         port = int(server.rpartition(":")[2])
-        began = time.perf_counter()
+        began = begin()
         await asyncio.gather(*(connect(port) for _ in range(10)))
         return per_second(count, began)
