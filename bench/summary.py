@@ -97,6 +97,17 @@ def geometric_mean(values: Iterable[float]) -> float | None:
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
+def mean_cost_ratio(results: Results, other: str, names: Iterable[str]) -> float | None:
+    """Of CPU time only."""
+    found = []
+    for name in names:
+        if median_of(results, name, OURS, "cpu_us") and CASES[name].counts:
+            one = cost_ratio(results, CASES[name], other)
+            if one is not None and median_of(results, name, other, "cpu_us"):
+                found.append(one)
+    return geometric_mean(found)
+
+
 def mean_ratio(results: Results, other: str, names: Iterable[str]) -> float | None:
     counted = [name for name in names if CASES[name].counts]
     return geometric_mean(one.value for one in ratios(results, other, counted).values())

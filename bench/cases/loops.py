@@ -37,7 +37,7 @@ def loop_create(factory: Factory, budget: Budget) -> Sample:
     end = budget.deadline()
     count = 0
     began = begin()
-    while time.perf_counter() < end:
+    while not count or time.perf_counter() < end:
         live()
         count += 1
     sample = per_second(count, began)

@@ -49,7 +49,7 @@ async def call_soon_burst(loop: Loop, budget: Budget) -> Sample:
 
     end = budget.deadline()
     began = begin()
-    while time.perf_counter() < end:
+    while not scheduled or time.perf_counter() < end:
         for _ in range(size):
             loop.call_soon(count)
         scheduled += size
@@ -74,7 +74,7 @@ async def threadsafe_rate(loop: Loop, budget: Budget) -> Sample:
     def post() -> None:
         nonlocal posted
         end = budget.deadline()
-        while time.perf_counter() < end:
+        while not posted or time.perf_counter() < end:
             for _ in range(batch):
                 loop.call_soon_threadsafe(count)
             posted += batch

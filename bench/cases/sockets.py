@@ -71,7 +71,7 @@ async def sock_pingpong(loop: Loop, budget: Budget) -> Sample:
 
     task = asyncio.ensure_future(echo())
     began = begin()
-    while time.perf_counter() < end:
+    while not count or time.perf_counter() < end:
         await loop.sock_sendall(one, MESSAGE)
         require(await loop.sock_recv(one, 100) == MESSAGE, "a message came out wrong")
         count += 1

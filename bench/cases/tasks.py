@@ -39,7 +39,7 @@ async def create_task(loop: Loop, budget: Budget) -> Sample:
     end = budget.deadline()
     count = 0
     began = begin()
-    while time.perf_counter() < end:
+    while not count or time.perf_counter() < end:
         for _ in range(100):
             got = await loop.create_task(answer(count))
             require(got == count, f"{got} instead of {count}")

@@ -72,7 +72,7 @@ async def timer_cancel(loop: Loop, budget: Budget) -> Sample:
     end = budget.deadline()
     count = 0
     began = begin()
-    while time.perf_counter() < end:
+    while not count or time.perf_counter() < end:
         handles = [loop.call_later(60, ring) for _ in range(size)]
         for handle in handles:
             handle.cancel()
