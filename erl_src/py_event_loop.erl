@@ -10,6 +10,8 @@
 %% '''
 -module(py_event_loop).
 
+-include_lib("kernel/include/logger.hrl").
+
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
@@ -54,7 +56,9 @@ start_link(Options) ->
     [] =:= maps:keys(maps:without(Known, Options)) orelse error(badarg, [Options]),
     py_event_loop_server:start_link(Options).
 
-%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
+%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run. One
+%% that is shut down cancels its tasks and waits for them for its `patience'; what does not end is
+%% logged.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) ->
     #{
@@ -78,6 +82,7 @@ stop(Loop, Timeout) ->
         {ok, Left} -> {ok, lists:map(fun task_info/1, Left)}
     catch
         exit:{timeout, _} ->
+            ?LOG_WARNING("~p is left behind: it did not end within ~p ms", [Loop, Timeout]),
             _ = [exit(Pid, kill) || Pid <- [pid(Loop)], is_pid(Pid)],
             {error, timeout};
         exit:_ ->

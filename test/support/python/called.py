@@ -121,6 +121,37 @@ async def ignore_cancellation(name: str) -> str:
     return "went on"
 
 
+_arrived = 0
+
+
+async def meet_at_the_end(name: str, others: int) -> None:
+    """When cancelled, waits for so many others that were cancelled, on any loop."""
+    global _arrived
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        _arrived += 1
+        while _arrived < others:
+            await asyncio.sleep(0.01)
+        events.append(f"{name} met")
+
+
+def nobody_arrived() -> None:
+    global _arrived
+    _arrived = 0
+
+
+async def end_slowly(name: str, seconds: float) -> None:
+    """Its finalizer takes time."""
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(seconds)
+        events.append(f"{name} ended")
+
+
 async def refuse_to_end() -> None:
     """Cancelling it has no effect."""
     while True:
