@@ -35,11 +35,11 @@
 %% of a second at least. Less than what the child spec adds.
 -define(GRACE, 500).
 
--spec start_link(py_event_loop:options()) -> {ok, pid()} | {error, term()}.
-start_link(#{name := Name} = Options) when is_atom(Name), Name =/= undefined ->
-    started(gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}]));
-start_link(Options) ->
-    started(gen_server:start_link(?MODULE, Options, [{timeout, infinity}])).
+-spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
+start_link(#{name := undefined} = Options) ->
+    started(gen_server:start_link(?MODULE, Options, [{timeout, infinity}]));
+start_link(#{name := Name} = Options) ->
+    started(gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}])).
 
 started({ok, Pid}) -> {ok, Pid};
 started({error, Reason}) -> {error, Reason};
@@ -50,37 +50,42 @@ started(ignore) -> {error, ignore}.
 stop(Loop, Timeout) ->
     gen_server:call(Loop, stop, Timeout).
 
--spec init(py_event_loop:options()) -> {ok, #state{}} | {stop, term()}.
-init(Options) ->
+-spec init(py_event_loop_options:checked()) -> {ok, #state{}} | {stop, term()}.
+init(#{name := Name, default := IsDefault, native := Options}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
-    Name = maps:get(name, Options, undefined),
-    Init = unicode:characters_to_binary(maps:get(init, Options, <<>>)),
-    Limit = maps:get(max_queue, Options, 100_000),
-    Patience = maps:get(patience, Options, 5000),
-    case py_interpreter:ensure_started() of
-        ok ->
-            Token = erlang:unique_integer(),
-            Text = atom_to_binary(Name),
-            case py_nif:python_loop_start(Token, Text, Init, Limit, Patience) of
-                {ok, Loop} ->
-                    State = #state{name = Name, loop = Loop, token = Token, patience = Patience},
-                    wait_ready(State, maps:get(default, Options, false));
-                {error, Reason} ->
-                    {stop, Reason}
-            end;
-        {error, Reason} ->
-            {stop, Reason}
+    Token = erlang:unique_integer(),
+    State = fun(Loop) ->
+        #state{name = Name, loop = Loop, token = Token, patience = maps:get(patience, Options)}
+    end,
+    case start(Token, Options) of
+        {ok, ready, Loop} -> started_as(IsDefault, State(Loop));
+        {ok, starting, Loop} -> wait_ready(State(Loop), IsDefault);
+        {error, Reason} -> {stop, Reason}
     end.
+
+start(Token, Options) ->
+    case py_nif:python_loop_start(Token, Options) of
+        {error, not_started} ->
+            case py_interpreter:ensure_started() of
+                ok -> py_nif:python_loop_start(Token, Options);
+                {error, Reason} -> {error, Reason}
+            end;
+        Answer ->
+            Answer
+    end.
+
+started_as(true, State) ->
+    ok = py_nif:python_loop_set_default(State#state.loop),
+    {ok, State};
+started_as(false, State) ->
+    {ok, State}.
 
 %% The init code runs for as long as it likes; it may use the loop, which then needs its keeper.
 wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     receive
-        {py_loop, Token, ready} when IsDefault ->
-            ok = py_nif:python_loop_set_default(State#state.loop),
-            {ok, State};
         {py_loop, Token, ready} ->
-            {ok, State};
+            started_as(IsDefault, State);
         {py_loop, Token, {failed, Exception}} ->
             {stop, {init_failed, Exception}};
         {'EXIT', _Parent, Reason} ->
@@ -94,11 +99,17 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {noreply, #state{}} | {reply, {error, unknown_call}, #state{}}.
+    {noreply, #state{}}
+    | {stop, normal, {ok, []}, #state{}}
+    | {reply, {error, unknown_call}, #state{}}.
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
-    %% `closed': the thread's last message is on its way.
-    _ = py_nif:python_loop_stop(State#state.loop),
-    {noreply, State#state{stopping = [From | Stopping]}};
+    case py_nif:python_loop_stop(State#state.loop) of
+        ok -> {noreply, State#state{stopping = [From | Stopping]}};
+        %% The thread's last message is on its way.
+        {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
+        %% Nobody has asked anything of it.
+        ended -> {stop, normal, {ok, []}, State}
+    end;
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
     {reply, {error, unknown_call}, State}.
@@ -143,10 +154,15 @@ report(Left, #state{name = Name, patience = Patience}) ->
 terminate(Reason, #state{ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
 ->
-    %% `closed': the thread's last message is on its way.
-    _ = py_nif:python_loop_stop(State#state.loop),
-    Timer = erlang:start_timer(State#state.patience + ?GRACE, self(), give_up),
-    wait_ended(Timer, State);
+    case py_nif:python_loop_stop(State#state.loop) of
+        %% Nobody has asked anything of it.
+        ended ->
+            ok;
+        %% `closed': the thread's last message is on its way.
+        _ ->
+            Timer = erlang:start_timer(State#state.patience + ?GRACE, self(), give_up),
+            wait_ended(Timer, State)
+    end;
 terminate(_Reason, _State) ->
     ok.
 

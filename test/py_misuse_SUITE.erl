@@ -76,6 +76,7 @@ wrong_types_raise_badarg(_Config) ->
         bins => [<<"x">>],
         int => 1,
         map => #{},
+        loop_options => loop_options(),
         term => [a | b],
         timeout => 0
     },
@@ -94,6 +95,10 @@ wrong_types_raise_badarg(_Config) ->
     ?assertEqual([], Wrong),
     ok = py_nif:event_loop_destroy(Loop),
     _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]].
+
+loop_options() ->
+    #{native := Options} = py_event_loop_options:check(#{}),
+    Options.
 
 functions() ->
     [F || {F, Arity} <- py_nif:module_info(exports), F =/= module_info, Arity > 0].
@@ -148,8 +153,12 @@ signatures() ->
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
+        stream_submit => [term, term, pid, size],
+        stream_demand => [poll_set, size],
+        stream_cancel => [poll_set],
         calls_started => [pid, size, size],
-        python_loop_start => [int, bin, bin, size, size],
+        python_loop_start => [int, loop_options],
+        python_loop_threads => [size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
         python_loop_of => [pid]
@@ -168,6 +177,7 @@ not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
             bin -> [1, -1, []];
             bins -> [1, <<"x">>, [1], [<<"x">> | <<"y">>]];
             bool -> [1, true_or_false, []];
+            loop_options -> [[], #{}, (loop_options())#{own := 1}, (loop_options())#{spin := a}];
             _ -> [1, -1, <<"x">>, []]
         end.
 

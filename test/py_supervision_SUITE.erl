@@ -20,10 +20,19 @@
     the_signals_process/1,
     the_interpreter_process/1,
     the_calls_process/1,
+    the_questions_process/1,
+    a_process_that_answers_a_question/1,
+    an_actor/1,
+    the_supervisor_of_actors/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
+    a_loop_of_a_pool/1,
+    a_pool/1,
     a_process_that_called_Python/1,
+    the_consumer_of_a_stream/1,
+    a_loop_of_callbacks/1,
+    the_receiver_of_callbacks/1,
     a_process_that_waits_in_poll_events/1,
     a_process_that_waits_in_poll_events_without_a_router/1,
     the_process_that_made_a_loop/1,
@@ -33,7 +42,11 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
+-export([kill_questions/0, kill_answerer/0, kill_actor/0, kill_actors/0]).
+%% Called by Python.
+-export([say_and_wait/2]).
 -export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
+-export([kill_loop_of_pool/0, kill_pool/0, kill_consumer/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -287,6 +300,68 @@ kill_calls() ->
     called:is_logged("called.block ended"),
     log_watch:stop().
 
+%% Python asks, and has pids
+
+the_questions_process(_Config) -> called:in_node([], kill_questions, ?MODULE).
+
+kill_questions() ->
+    {ok, Asked} = py:submit(asking, ask, [?MODULE, say_and_wait, [self(), go_on]]),
+    Answering = answering(),
+    Server = whereis(py_questions),
+    ok = sys:suspend(Server),
+    {ok, Unheard} = py:submit(asking, ask, [lists, reverse, [[]]]),
+    eventually:is({message_queue_len, 1}, fun() -> process_info(Server, message_queue_len) end),
+    _ = mortal:kill_registered(py_questions),
+    ok = called:is_error("erlang.Error", "exit: noproc", py:await(Unheard)),
+    Answering ! go_on,
+    ?assertEqual({ok, go_on}, py:await(Asked)),
+    ?assertEqual({ok, []}, py:call(asking, ask, [lists, reverse, [[]]])),
+    ok.
+
+a_process_that_answers_a_question(_Config) -> called:in_node([], kill_answerer, ?MODULE).
+
+kill_answerer() ->
+    {ok, Asked} = py:submit(asking, ask, [?MODULE, say_and_wait, [self(), go_on]]),
+    exit(answering(), out_of_luck),
+    called:is_error("erlang.Error", "exit: out_of_luck", py:await(Asked)).
+
+say_and_wait(Pid, Word) ->
+    Pid ! {answering, self()},
+    receive
+        Word -> Word
+    end.
+
+answering() ->
+    receive
+        {answering, Pid} -> Pid
+    end.
+
+an_actor(_Config) -> called:in_node([], kill_actor, ?MODULE).
+
+kill_actor() ->
+    {ok, Actor} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    ok = mortal:kill(Actor),
+    await(was_cancelled).
+
+the_supervisor_of_actors(_Config) -> called:in_node([], kill_actors, ?MODULE).
+
+kill_actors() ->
+    {ok, Actor} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    _ = mortal:kill_registered(py_actor_sup),
+    ok = await(was_cancelled),
+    eventually:is(false, fun() -> is_process_alive(Actor) end),
+    {ok, Other} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    ok = mortal:kill(Other),
+    await(was_cancelled).
+
+await(Message) ->
+    receive
+        Message -> ok
+    end.
+
 the_default_loop(_Config) ->
     Init = <<"import called; called.note('init')">>,
     called:in_node([{default_loop_init, Init}], kill_default_loop, ?MODULE).
@@ -299,8 +374,10 @@ kill_default_loop() ->
     _ = mortal:kill_registered(py_default_loop),
     ?assertEqual({error, loop_down}, py:await(Task)),
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])),
-    {ok, Events} = py:call(called, take_events, []),
-    ?assertEqual([<<"init">>, <<"x cancelled">>], lists:sort(Events)),
+    %% The old loop comes to its end while the new one is there already.
+    eventually:is({ok, [<<"init">>, <<"x cancelled">>]}, fun() ->
+        py:eval(<<"sorted(__import__('called').events)">>)
+    end),
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Plain)),
     ok.
@@ -330,6 +407,68 @@ kill_loop() ->
     ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
     called:has_noted(<<"x cancelled">>).
 
+a_loop_of_a_pool(_Config) -> called:in_node([], kill_loop_of_pool, ?MODULE).
+
+kill_loop_of_pool() ->
+    Init = <<"import called; called.note('init')">>,
+    {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 2, init => Init}),
+    {ok, [<<"init">>, <<"init">>]} = py:call(called, take_events, []),
+    Other = whereis(my_pool_2),
+    {ok, Lost} = py_event_loop:submit(my_pool_1, called, wait_for_ever, [<<"x">>]),
+    {ok, Kept} = py_event_loop:submit(my_pool_2, asyncio, sleep, [0.2, <<"kept">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(whereis(my_pool_1)),
+    {error, loop_down} = py:await(Lost),
+    {ok, 3} = py_event_loop_pool:run(my_pool, called, add_later, [1, 2]),
+    {ok, <<"kept">>} = py:await(Kept),
+    eventually:is(true, fun() ->
+        {ok, Events} = py:eval(<<"__import__('called').events">>),
+        lists:member(<<"init">>, Events) andalso lists:member(<<"x cancelled">>, Events)
+    end),
+    eventually:is(true, fun() -> is_pid(whereis(my_pool_1)) end),
+    {ok, 3} = py_event_loop:run(my_pool_1, called, add_later, [1, 2]),
+    Other = whereis(my_pool_2),
+    ok = py_event_loop_pool:stop(my_pool).
+
+a_pool(_Config) -> called:in_node([], kill_pool, ?MODULE).
+
+kill_pool() ->
+    Spec = py_event_loop_pool:child_spec(#{name => my_pool, size => 2}),
+    %% Any supervisor will do.
+    {ok, Pool} = supervisor:start_child(erlang_loop_sup, Spec),
+    {ok, Task} = py_event_loop_pool:submit(my_pool, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(Pool),
+    {error, _} = py:await(Task),
+    called:has_noted(<<"x cancelled">>),
+    eventually:is({ok, 3}, fun() -> py_event_loop_pool:run(my_pool, called, add_later, [1, 2]) end),
+    {ok, [#{pid := _}, #{pid := _}]} = py_event_loop_pool:info(my_pool),
+    true = Pool =/= whereis(my_pool),
+    ok.
+
+the_consumer_of_a_stream(_Config) -> called:in_node([], kill_consumer, ?MODULE).
+
+kill_consumer() ->
+    Self = self(),
+    Consumer = spawn(fun() ->
+        _ = [
+            {ok, _} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1})
+         || Function <- [tracked, plain_tracked]
+        ],
+        _ = [receive {py_stream, _, {data, 0}} -> ok end || _ <- [1, 2]],
+        Self ! ready,
+        receive
+            never -> ok
+        end
+    end),
+    receive
+        ready -> ok
+    end,
+    {ok, 2} = py:call(streamed, count_open, []),
+    mortal:kill(Consumer),
+    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
+    ok.
+
 a_process_that_called_Python(_Config) -> called:in_node([], kill_caller, ?MODULE).
 
 kill_caller() ->
@@ -348,6 +487,32 @@ kill_caller() ->
     log_watch:stop().
 
 %% Users
+
+a_loop_of_callbacks(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => self()}),
+    true = unlink(Loop),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    {ok, _} = py_nif:call_later(Ref, 50, 1),
+    ok = mortal:kill(Loop),
+    eventually:is({error, closed}, fun() -> py_nif:event_loop_info(Ref) end),
+    ?assertEqual({error, closed}, py_nif:call_later(Ref, 1, 2)),
+    ?assertEqual({error, loop_down}, py_event_loop:loop_ref(Loop)),
+    receive
+        {py_event, _, _, _} = Event -> error({came, Event})
+    after 100 -> ok
+    end.
+
+the_receiver_of_callbacks(_Config) ->
+    Receiver = spawn(fun() -> receive after infinity -> ok end end),
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => Receiver}),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    Monitor = monitor(process, Loop),
+    ok = mortal:kill(Receiver),
+    receive
+        {'DOWN', Monitor, process, Loop, Reason} -> ?assertEqual(normal, Reason)
+    after 10_000 -> error(loop_stays)
+    end,
+    ?assertEqual({error, closed}, py_nif:event_loop_info(Ref)).
 
 a_process_that_waits_in_poll_events(_Config) ->
     with_pipe(fun(Loop, Read, Write) ->

@@ -94,24 +94,26 @@ impl Loop {
         }
         let given = loop_thread::take_given();
         let served = given.is_some();
-        let (native, reference) = match given {
-            Some((native, reference)) => (native, Some(reference)),
+        let (native, waiting) = match given {
+            Some(given) => {
+                let waiting = Waiting::new(&given.native).noting(given.load);
+                (given.native, waiting)
+            }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-                let reference = isolated.then(|| Ref::new(LoopRef::to(&native)));
-                (native, reference)
+                let waiting = Waiting::new(&native);
+                (native, waiting)
             }
         };
-        if let (false, Some(reference), Some(router)) =
-            (served, &reference, registry::default_router())
-        {
+        let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
+        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
             // Without a router (the application is not running) the loop waits by itself.
             let request = (crate::atoms::start_worker(), reference.clone());
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
             born: true,
-            waiting: GilCell::new(Some(Box::new(Waiting::new(&native)))),
+            waiting: GilCell::new(Some(Box::new(waiting))),
             id: native.id,
             native: GilCell::new(Some(native)),
             reference,
@@ -417,7 +419,7 @@ impl Loop {
     /// What names the native loop of an isolated loop; None for a shared one.
     #[getter(_loop_handle)]
     fn loop_handle(&self) -> Option<u64> {
-        self.reference.as_ref().map(|_| self.id)
+        (self.served || self.reference.is_some()).then_some(self.id)
     }
 
     /// What the loop has done so far.
