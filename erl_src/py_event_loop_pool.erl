@@ -50,6 +50,8 @@
 %% turn it is.
 -define(KEY(Pool), {?MODULE, Pool}).
 -define(LOOKS, 8).
+%% Milliseconds that a loop may take to notice that its pool was killed.
+-define(ORPHANED, 5000).
 
 %% @doc Starts the loops, and returns when all of them take requests.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
@@ -230,7 +232,19 @@ load(N, Names) ->
 %% @private
 -spec start_loop(py_event_loop:options(), atom()) -> {ok, pid()} | {error, term()}.
 start_loop(Options, Name) ->
-    py_event_loop:start_link(Options#{name => Name}).
+    case py_event_loop:start_link(Options#{name => Name}) of
+        {error, {already_started, Pid}} = Refused ->
+            %% Of a pool by this name that was killed: it is about to end.
+            Monitor = monitor(process, Pid),
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> start_loop(Options, Name)
+            after ?ORPHANED ->
+                true = demonitor(Monitor, [flush]),
+                Refused
+            end;
+        Started ->
+            Started
+    end.
 
 %% @private
 -spec init(options()) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.

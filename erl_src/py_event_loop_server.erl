@@ -108,7 +108,7 @@ handle_call(stop, From, #state{stopping = Stopping} = State) ->
         %% The thread's last message is on its way.
         {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
         %% Nobody has asked anything of it.
-        ended -> {stop, normal, {ok, []}, State}
+        ended -> {stop, normal, {ok, []}, State#state{ended = true}}
     end;
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),

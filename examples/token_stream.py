@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 ANSWER = (
     "A loop waits until something happens , runs what was waiting for it , and waits again ."
     " That is all there is to it ."
-).split()
+)
 
 #: Answers that are being made right now, and how those before ended.
 at_work = 0
@@ -21,7 +21,7 @@ async def answer(question: str, pause: float = 0.005) -> AsyncIterator[str]:
     global at_work, finished, stopped
     at_work += 1
     try:
-        for token in ANSWER:
+        for token in ANSWER.split():
             # Where a real model computes, or its server is waited for. A Stop arrives here.
             await asyncio.sleep(pause)
             yield token
