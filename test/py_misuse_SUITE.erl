@@ -105,6 +105,7 @@ functions() ->
 
 signatures() ->
     #{
+        event_loop_new_for => [pid],
         event_loop_destroy => [loop],
         event_loop_set_router => [loop, pid],
         event_loop_set_worker => [loop, pid],
@@ -154,9 +155,16 @@ signatures() ->
         task_cancel => [poll_set],
         task_is_open => [poll_set],
         stream_submit => [term, term, pid, size],
-        stream_demand => [poll_set, size],
+        stream_demand => [poll_set, id],
         stream_cancel => [poll_set],
-        calls_started => [pid, size, size],
+        questions_started => [pid],
+        question_take => [poll_set],
+        question_answer => [poll_set, term],
+        question_raise => [poll_set, atom, term, term],
+        mailbox_opened => [poll_set],
+        mailbox_deliver => [poll_set, term],
+        mailbox_exit => [poll_set, pid, term],
+        calls_started => [pid, size, size, size],
         python_loop_start => [int, loop_options],
         python_loop_threads => [size],
         python_loop_set_default => [loop],
