@@ -243,9 +243,10 @@ impl NativeLoop {
         registry::forget_default_router(pid);
         let sender = Sender::Scheduler(env);
         if role == Some(Role::Worker) {
-            // Its owner is gone. A Python thread that runs the loop must leave it first.
-            self.orphaned.store(true, Ordering::Release);
+            // Its owner is gone: who waits is told so, before the thread that runs the loop sees it
+            // and cancels tasks, whose answer would be another. That thread must leave it first.
             self.requests.end(sender);
+            self.orphaned.store(true, Ordering::Release);
             // Futures of a closed loop: nobody waits for them.
             self.posts.close();
             drop(self.posts.take());
