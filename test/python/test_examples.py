@@ -62,6 +62,13 @@ def test_actor():
     ]
 
 
+def test_token_stream():
+    assert (EXAMPLES / "token_stream.py").exists()  # The model.
+    said = escript("token_stream.escript")
+    assert "   Stop; 0 at work, 1 finished, 1 stopped" in said
+    assert any("4. 200 answers at the same time: 5200 tokens" in line for line in said)
+
+
 def test_message_echo():
     assert escript("message_echo.escript") == [
         "the server answered hello",

@@ -86,6 +86,7 @@ rustler::atoms! {
     ended,
     failed,
     max_queue,
+    max_tasks,
     name,
     own,
     patience,

@@ -26,5 +26,5 @@ pub use native_loop::NativeLoop;
 pub use polling::Waiting;
 pub use posts::{Posted, Recipient};
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
-pub use requests::{Refused, Requests, Work};
+pub use requests::{Refused, RequestLimits, Requests, Work};
 pub use seat::{Place, Runs, Seat};

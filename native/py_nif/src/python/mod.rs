@@ -61,6 +61,8 @@ mod sleep;
 mod sock_operation;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
+#[cfg(Py_3_14)]
+mod thread_safe_handle;
 mod timer_handle;
 mod tls;
 mod transports;
