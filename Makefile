@@ -6,7 +6,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build shell lint format bench docs clean
+.PHONY: help run test check build shell lint format bench fuzz docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ format: ## Format Rust and Python
 bench: build ## Run the benchmarks against asyncio and other loops
 	@scripts/setup bench
 	@scripts/bench
+
+fuzz: build ## Give every function anything, millions of times (INPUTS, SECONDS_EACH)
+	@scripts/setup test
+	@scripts/fuzz
 
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs

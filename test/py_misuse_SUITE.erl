@@ -32,6 +32,8 @@
     unknown_messages_are_logged_and_survived/1,
     calls_for_keepers_only_cannot_hurt/1
 ]).
+%% For py_fuzz_SUITE.
+-export([functions/0, signatures/0]).
 
 all() ->
     [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].

@@ -429,18 +429,32 @@ impl NativeLoop {
                     self.tell_closed(sender, &pid, None);
                 }
             }
-            Sender::Thread => {
-                // Without a keeper (its worker died) the node's router does it.
-                let told = keeper_pid
-                    .or_else(registry::default_router)
-                    .is_some_and(|pid| self.tell_closed(sender, &pid, Some(poll_set.clone())));
-                match self.ever_armed.load(Ordering::Acquire) {
-                    true if !told => registry::release_later(poll_set),
-                    true => {}
-                    // No message of the keeper's is acted upon any more: the loop is closed.
-                    false => poll_set.let_go(),
-                }
+            Sender::Thread => self.closed_by_thread(keeper_pid, poll_set),
+        }
+    }
+
+    /// A thread of ours cannot take the epoll fd out of the VM's poller: a process is told to.
+    fn closed_by_thread(&self, keeper: Option<LocalPid>, poll_set: Ref<PollSet>) {
+        let sender = Sender::Thread;
+        if !self.ever_armed.load(Ordering::Acquire) {
+            if let Some(pid) = keeper {
+                self.tell_closed(sender, &pid, None);
             }
+            // No message of the keeper's is acted upon any more: the loop is closed.
+            return poll_set.let_go();
+        }
+        registry::to_be_released(self.id, poll_set.clone());
+        // The router, which is there for good; a worker may be on its way out.
+        match (registry::default_router(), keeper) {
+            (Some(router), Some(keeper)) if router != keeper => {
+                self.tell_closed(sender, &keeper, None);
+                self.tell_closed(sender, &router, Some(poll_set));
+            }
+            (Some(pid), _) | (None, Some(pid)) => {
+                self.tell_closed(sender, &pid, Some(poll_set));
+            }
+            // The next router finds it.
+            (None, None) => {}
         }
     }
 
@@ -461,6 +475,7 @@ impl NativeLoop {
 
     /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
     pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
+        registry::released(self.id);
         match self.ever_armed.load(Ordering::Acquire) {
             true => select::stop(env, self.core.raw_fd(), poll_set),
             false => poll_set.let_go(),

@@ -39,28 +39,26 @@ fn state() -> std::sync::MutexGuard<'static, State> {
 }
 
 /// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
-/// went. An error here: it failed before, and cannot be tried again in this process.
+/// went. `false`: a command line has that thread, so Python is up and `then` is not called. An
+/// error here: it failed before, and cannot be tried again in this process.
 pub fn start(
     settings: Settings,
     then: impl FnOnce(Result<(), String>) + Send + 'static,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let mut state = state();
     match &*state {
         State::Failed(why) => Err(why.clone()),
         State::Up(jobs) => {
             // The thread never ends, so the channel is open.
             let _ = jobs.send(Box::new(move |_| then(Ok(()))));
-            Ok(())
+            Ok(true)
         }
-        State::Occupied => {
-            then(Ok(()));
-            Ok(())
-        }
+        State::Occupied => Ok(false),
         State::Down => {
             let (jobs, queue) = channel::<Job>();
             spawn(move || main(&settings, queue, then))?;
             *state = State::Up(jobs);
-            Ok(())
+            Ok(true)
         }
     }
 }
