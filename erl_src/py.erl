@@ -31,10 +31,12 @@
 -export([eval/1, eval/2, eval/3, exec/1, exec/2]).
 -export([submit/3, submit/4, await/1, await/2, yield/1, yield/2, cancel/1]).
 -export([cast/3, cast/4]).
-%% For py_event_loop.
--export([ask/3, submit_to/2]).
+-export([stream/3, stream/4, stream/5, demand/2]).
+-export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
+%% For py_event_loop and py_stream.
+-export([ask/3, submit_to/2, ensure_started/0]).
 
--export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0]).
+-export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
 
 -define(TIMEOUT, 5000).
 
@@ -64,6 +66,8 @@
 
 %% Something that was submitted. Only the process that submitted it can await it.
 -opaque task() :: #py_task{}.
+%% A reference, which is in the messages of the stream.
+-type stream() :: py_stream:stream().
 
 %% @equiv call(Module, Function, Args, #{}, 5000)
 -spec call(name(), name(), [term()]) -> result().
@@ -165,9 +169,15 @@ yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =
 %% @doc Cancels a task: a coroutine gets `CancelledError' at its `await', and its end is the
 %% answer (`{error, cancelled}', unless it catches that); what has not begun will not begin; a
 %% plain function that runs is left alone and logged. Any process may do it, any number of times.
--spec cancel(task()) -> ok.
+%%
+%% A stream ends in the same way, and a plain generator is closed after the item that it is at.
+%% When its consumer cancels it, no message of it is in the mailbox afterwards, nor comes later;
+%% when another process does, the consumer gets `{error, cancelled}'.
+-spec cancel(task() | stream()) -> ok.
 cancel(#py_task{task = Task}) ->
-    py_nif:task_cancel(Task).
+    py_nif:task_cancel(Task);
+cancel(Stream) when is_reference(Stream) ->
+    py_stream:cancel(Stream).
 
 %% @equiv cast(Module, Function, Args, #{})
 -spec cast(name(), name(), [term()]) -> ok | {error, reason()}.
@@ -183,6 +193,96 @@ cast(Module, Function, Args, Kwargs) ->
         {error, Reason} -> {error, Reason}
     end.
 
+%% @equiv stream(Module, Function, Args, #{}, #{})
+-spec stream(name(), name(), [term()]) -> {ok, stream()} | {error, reason()}.
+stream(Module, Function, Args) ->
+    stream(Module, Function, Args, #{}, #{}).
+
+%% @equiv stream(Module, Function, Args, Kwargs, #{})
+-spec stream(name(), name(), [term()], kwargs()) -> {ok, stream()} | {error, reason()}.
+stream(Module, Function, Args, Kwargs) ->
+    stream(Module, Function, Args, Kwargs, #{}).
+
+%% @doc Has a function called and sends what it yields, as it is demanded, to the calling process:
+%% `{py_stream, Stream, {data, Item}}', and at the end `{py_stream, Stream, done}' or
+%% `{py_stream, Stream, {error, Reason}}'.
+%%
+%% It may be an asynchronous generator, a coroutine function that answers one, a plain generator,
+%% or anything else whose answer can be iterated over. Asynchronous ones run on a loop; plain ones
+%% on the threads of plain functions, which they hold only while they make items.
+%%
+%% Options: `demand', the items that are wanted from the beginning (none unless given); `to', the
+%% consumer, if that is not the calling process; `loop'. When the consumer dies, the stream is
+%% cancelled.
+-spec stream(name(), name(), [term()], kwargs(), py_stream:options()) ->
+    {ok, stream()} | {error, reason()}.
+stream(Module, Function, Args, Kwargs, Options) ->
+    case py_event_loop:target(Options) of
+        {error, Reason} -> {error, Reason};
+        {Target, Rest} -> py_stream:start(Target, {call, Module, Function, Args, Kwargs}, Rest)
+    end.
+
+%% @doc So many more items are wanted. The end of a stream is found when an item after the last
+%% one is wanted. Without effect on a stream that has ended.
+-spec demand(stream(), pos_integer()) -> ok.
+demand(Stream, Count) ->
+    py_stream:demand(Stream, Count).
+
+%% @equiv fold(Fun, Acc, Module, Function, Args, #{}, #{})
+-spec fold(fun((term(), Acc) -> Acc), Acc, name(), name(), [term()]) ->
+    {ok, Acc} | {error, reason()}.
+fold(Fun, Acc, Module, Function, Args) ->
+    fold(Fun, Acc, Module, Function, Args, #{}, #{}).
+
+%% @equiv fold(Fun, Acc, Module, Function, Args, Kwargs, #{})
+-spec fold(fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs()) ->
+    {ok, Acc} | {error, reason()}.
+fold(Fun, Acc, Module, Function, Args, Kwargs) ->
+    fold(Fun, Acc, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `lists:foldl/3' over the items of a stream. If `Fun' raises, the stream is cancelled.
+%%
+%% Options: `timeout', the milliseconds that the next item may take (5,000); `demand', how many
+%% items may be under way (32); `loop'.
+-spec fold(
+    fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs(), py_stream:fold_options()
+) -> {ok, Acc} | {error, reason()}.
+fold(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(Fun, 2) ->
+    Step = fun(Item, Before) -> {cont, Fun(Item, Before)} end,
+    fold_while(Step, Acc, Module, Function, Args, Kwargs, Options).
+
+%% @equiv fold_while(Fun, Acc, Module, Function, Args, #{}, #{})
+-spec fold_while(fun((term(), Acc) -> {cont | halt, Acc}), Acc, name(), name(), [term()]) ->
+    {ok, Acc} | {error, reason()}.
+fold_while(Fun, Acc, Module, Function, Args) ->
+    fold_while(Fun, Acc, Module, Function, Args, #{}, #{}).
+
+%% @equiv fold_while(Fun, Acc, Module, Function, Args, Kwargs, #{})
+-spec fold_while(
+    fun((term(), Acc) -> {cont | halt, Acc}), Acc, name(), name(), [term()], kwargs()
+) -> {ok, Acc} | {error, reason()}.
+fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
+    fold_while(Fun, Acc, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As {@link fold/7}; `Fun' says with each item whether to go on: `{cont, Acc}', or to cancel
+%% the stream: `{halt, Acc}'.
+-spec fold_while(
+    fun((term(), Acc) -> {cont | halt, Acc}),
+    Acc,
+    name(),
+    name(),
+    [term()],
+    kwargs(),
+    py_stream:fold_options()
+) -> {ok, Acc} | {error, reason()}.
+fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(Fun, 2) ->
+    case py_event_loop:target(Options) of
+        {error, Reason} ->
+            {error, Reason};
+        {Target, Rest} ->
+            py_stream:fold(Fun, Acc, Target, {call, Module, Function, Args, Kwargs}, Rest)
+    end.
+
 %% @private
 -spec ask(py_nif:task_target(), py_nif:task_work(), timeout()) -> result().
 ask(Target, Work, Timeout) ->
@@ -192,7 +292,7 @@ ask(Target, Work, Timeout) ->
         {ok, Task} ->
             wait(Token, Task, Timeout);
         {error, not_started} ->
-            case start() of
+            case ensure_started() of
                 ok -> ask_again(Target, Work, Timeout);
                 {error, Reason} -> {error, Reason}
             end;
@@ -219,7 +319,7 @@ submit_to(Target, Work) ->
 hand_in(Token, Target, Work) ->
     case py_nif:task_submit(Token, Target, Work) of
         {error, not_started} ->
-            case start() of
+            case ensure_started() of
                 ok -> py_nif:task_submit(Token, Target, Work);
                 {error, Reason} -> {error, Reason}
             end;
@@ -249,7 +349,9 @@ taken(Token, Otherwise) ->
     end.
 
 %% Python and the default loop, when they are first needed.
-start() ->
+%% @private
+-spec ensure_started() -> ok | {error, reason()}.
+ensure_started() ->
     try py_interpreter:ensure_started() of
         ok -> py_event_loop_sup:ensure_default();
         {error, Reason} -> {error, Reason}

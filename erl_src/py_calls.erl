@@ -7,7 +7,10 @@
 %% <li>`{call_given_up, Id, Name}': the caller of a function that runs timed out, cancelled or
 %%     died. Python functions cannot be stopped from outside.</li>
 %% <li>`{call_ended, Id, Name, Milliseconds}': that function has ended now.</li>
+%% <li>`{stream_ended, Id, Name, Milliseconds}': the same, of a plain generator that was closed or
+%%     is through with the item it was at.</li>
 %% <li>`{cast_failed, Name, Exception}': a cast raised.</li>
+%% <li>`{late_failure, Name, Exception}': what was cancelled raised something else.</li>
 %% </ul>
 %%
 %% Settings in the application environment: `call_threads' (64) threads at most, `call_queue'
@@ -72,19 +75,32 @@ handle_info({timeout, _, {still_running, Id, Name}}, #state{given_up = GivenUp} 
             ok
     end,
     {noreply, State};
-handle_info({call_ended, Id, Name, Milliseconds}, #state{given_up = GivenUp} = State) ->
-    ?LOG_WARNING("Python's ~ts ended ~p ms after its caller gave it up", [Name, Milliseconds]),
-    case maps:take(Id, GivenUp) of
-        {Timer, Rest} ->
-            _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
-            {noreply, State#state{given_up = Rest}};
-        error ->
-            %% Given up before this process was restarted.
-            {noreply, State}
-    end;
+handle_info({call_ended, Id, Name, Milliseconds}, State) ->
+    log_end(Name, Milliseconds),
+    {noreply, forget(Id, State)};
+handle_info({stream_ended, Id, Name, Milliseconds}, State) ->
+    %% Closing one is nothing to write about, unless somebody read above that it takes long.
+    _ = [log_end(Name, Milliseconds) || Milliseconds >= State#state.warn_after],
+    {noreply, forget(Id, State)};
 handle_info({cast_failed, Name, Exception}, State) ->
     ?LOG_ERROR("A cast to Python's ~ts failed: ~p", [Name, Exception]),
+    {noreply, State};
+handle_info({late_failure, Name, Exception}, State) ->
+    ?LOG_ERROR("Python's ~ts failed after its caller gave it up: ~p", [Name, Exception]),
     {noreply, State};
 handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),
     {noreply, State}.
+
+log_end(Name, Milliseconds) ->
+    ?LOG_WARNING("Python's ~ts ended ~p ms after its caller gave it up", [Name, Milliseconds]).
+
+forget(Id, #state{given_up = GivenUp} = State) ->
+    case maps:take(Id, GivenUp) of
+        {Timer, Rest} ->
+            _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
+            State#state{given_up = Rest};
+        error ->
+            %% Given up before this process was restarted.
+            State
+    end.

@@ -11,9 +11,11 @@
 -module(py_event_loop).
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
--export([run/4, run/5, run/6, submit/4, submit/5]).
+-export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
 -export([get_loop/0]).
+%% For py.
+-export([target/1]).
 %% For erlang_loop_app.
 -export([create_default/0, destroy_default/0]).
 
@@ -113,6 +115,38 @@ submit(Loop, Module, Function, Args, Kwargs) ->
     case pid(Loop) of
         undefined -> {error, loop_down};
         Pid -> py:submit_to(Pid, {call, Module, Function, Args, Kwargs})
+    end.
+
+%% @equiv stream(Loop, Module, Function, Args, #{}, #{})
+-spec stream(loop(), py:name(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
+stream(Loop, Module, Function, Args) ->
+    stream(Loop, Module, Function, Args, #{}, #{}).
+
+%% @equiv stream(Loop, Module, Function, Args, Kwargs, #{})
+-spec stream(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
+    {ok, py:stream()} | {error, py:reason()}.
+stream(Loop, Module, Function, Args, Kwargs) ->
+    stream(Loop, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `py:stream/5', on this loop; `py:demand/2' and `py:cancel/1' take the stream.
+-spec stream(loop(), py:name(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
+    {ok, py:stream()} | {error, py:reason()}.
+stream(Loop, Module, Function, Args, Kwargs, Options) ->
+    py:stream(Module, Function, Args, Kwargs, Options#{loop => Loop}).
+
+%% The loop that options name, and the other options.
+%% @private
+-spec target(#{loop => loop(), atom() => term()}) ->
+    {py_nif:task_target(), #{atom() => term()}} | {error, loop_down}.
+target(Options) ->
+    case maps:take(loop, Options) of
+        error ->
+            {default, Options};
+        {Loop, Rest} ->
+            case pid(Loop) of
+                undefined -> {error, loop_down};
+                Pid -> {Pid, Rest}
+            end
     end.
 
 %% @doc The requests that wait for the loop, and all that are not answered yet.

@@ -55,6 +55,9 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
+    stream_submit/4,
+    stream_demand/2,
+    stream_cancel/1,
     calls_started/3,
     calls_info/0,
     python_loop_start/5,
@@ -142,6 +145,9 @@
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
+    stream_submit/4,
+    stream_demand/2,
+    stream_cancel/1,
     calls_started/3,
     calls_info/0,
     python_loop_start/5,
@@ -537,6 +543,21 @@ task_cancel(_Task) -> erlang:nif_error(not_loaded).
 %% @private
 -spec task_is_open(task()) -> boolean().
 task_is_open(_Task) -> erlang:nif_error(not_loaded).
+
+%% The process `To' gets `{py_stream, Stream, Event}', `Demand' items before it asks for more.
+%% @private
+-spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(_Target, _Work, _To, _Demand) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec stream_demand(task(), pos_integer()) -> ok.
+stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
+
+%% `taken': no message will come; `ok': the consumer, who is not the caller, is told.
+%% @private
+-spec stream_cancel(task()) -> taken | ok.
+stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec calls_started(pid(), MaxThreads :: pos_integer(), MaxQueue :: non_neg_integer()) -> ok.

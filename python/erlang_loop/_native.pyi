@@ -30,6 +30,40 @@ def signal_watch(event_loop: asyncio.AbstractEventLoop, number: int, on: bool, /
     False if the Erlang VM does not give this signal away.
     """
 
+def watch_fd(
+    event_loop: asyncio.AbstractEventLoop,
+    fd: Any,
+    writing: bool,
+    edge: bool,
+    oneshot: bool,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    context: Context | None,
+    /,
+) -> Handle:
+    """As `_add_reader` or `_add_writer`, told once per change (`edge`) or once only (`oneshot`)."""
+
+def rearm_fd(
+    event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
+) -> bool:
+    """Has a `oneshot` watch told once more; False if `handle` is no longer that watch's."""
+
+def call_soon_prioritized(
+    event_loop: asyncio.AbstractEventLoop,
+    priority: int,
+    callback: Callable[..., object],
+    args: tuple[Any, ...],
+    context: Context | None,
+    /,
+) -> Handle:
+    """As `call_soon`, before (-1) or after (1) what has no priority."""
+
+def set_microtask_limit(event_loop: asyncio.AbstractEventLoop, limit: int, /) -> None:
+    """How many microtasks those of one callback may queue."""
+
+def set_blocking_threshold(event_loop: asyncio.AbstractEventLoop, seconds: float | None, /) -> None:
+    """Has `loop._handler_blocked(source, seconds)` called for what runs so long."""
+
 # Values, for the package `erlang` (native/py_nif/src/convert).
 
 @final
@@ -154,6 +188,12 @@ class Loop:
         context: Context | None = None,
     ) -> Handle: ...
     def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: Unpack[_Ts],
+        context: Context | None = None,
+    ) -> Handle: ...
+    def queue_microtask(
         self,
         callback: Callable[[Unpack[_Ts]], object],
         *args: Unpack[_Ts],

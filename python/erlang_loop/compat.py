@@ -10,6 +10,23 @@ from typing import Any, TypeVar
 
 from . import _native
 
+if sys.version_info >= (3, 11):
+    from asyncio import timeout
+else:
+    from .timeouts import timeout
+
+__all__ = [
+    "HAS_LOOP_FACTORY",
+    "HAS_RUNNER",
+    "current_loop",
+    "format_callback",
+    "has_chosen_child_watcher",
+    "run",
+    "running_loop_set",
+    "set_default_loop",
+    "timeout",
+]
+
 T = TypeVar("T")
 
 #: asyncio.run and Runner take a loop_factory.
@@ -30,6 +47,20 @@ def format_callback(handle: _native.Handle, debug: bool) -> str:
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     """Makes `loop` the running loop of this thread."""
     asyncio._set_running_loop(loop)
+
+
+def current_loop() -> asyncio.AbstractEventLoop | None:
+    """The running loop or the one set for this thread; asyncio's function may make one."""
+    running = asyncio._get_running_loop()
+    if running is not None:
+        return running
+    if sys.version_info >= (3, 14):
+        try:
+            return asyncio.get_event_loop()
+        except RuntimeError:
+            return None
+    local = getattr(asyncio.get_event_loop_policy(), "_local", None)
+    return getattr(local, "_loop", None)
 
 
 def has_chosen_child_watcher() -> bool:
@@ -66,6 +97,9 @@ def run(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> T:
     """asyncio.run with a loop factory."""
+    if asyncio._get_running_loop() is not None:
+        # Before a loop is made, which could not be ended here either.
+        raise RuntimeError("run() cannot be called from a running event loop")
     if sys.version_info >= (3, 11):
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
@@ -78,9 +112,6 @@ def _run(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> T:
     """asyncio.run of 3.9 and 3.10, which has no factory."""
-    if asyncio._get_running_loop() is not None:
-        main.close()
-        raise RuntimeError("run() cannot be called from a running event loop")
     if not asyncio.iscoroutine(main):
         raise ValueError(f"a coroutine was expected, got {main!r}")
     loop = loop_factory()

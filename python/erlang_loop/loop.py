@@ -8,7 +8,9 @@ from asyncio import base_events, format_helpers
 from typing import Any
 
 from . import _native, compat
+from .blocking import BlockingDetection
 from .datagram_endpoints import DatagramEndpoints
+from .microtasks import Microtasks
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
@@ -18,7 +20,13 @@ from .transports import TransportMethods
 
 
 class ErlangEventLoop(
-    _native.Loop, SignalHandlers, SocketMethods, TransportMethods, DatagramEndpoints
+    _native.Loop,
+    BlockingDetection,
+    Microtasks,
+    SignalHandlers,
+    SocketMethods,
+    TransportMethods,
+    DatagramEndpoints,
 ):
     """An asyncio event loop that lives in the Erlang VM.
 

@@ -6,12 +6,20 @@ Python 3.14 deprecates policies and 3.16 drops them: `loop_factory` is the way t
 from __future__ import annotations
 
 import asyncio
+import sys
+from typing import TYPE_CHECKING
 
 from .loop import ErlangEventLoop
 from .running import new_event_loop
 
+if TYPE_CHECKING or sys.version_info < (3, 14):
+    _DefaultPolicy = asyncio.DefaultEventLoopPolicy
+else:
+    # Its public name warns, though only our user knows whether a policy is wanted at all.
+    from asyncio.unix_events import _DefaultEventLoopPolicy as _DefaultPolicy
 
-class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
+
+class EventLoopPolicy(_DefaultPolicy):
     """Makes every new event loop an ErlangEventLoop."""
 
     def _loop_factory(self) -> ErlangEventLoop:

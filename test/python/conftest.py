@@ -16,6 +16,8 @@ import erlang_loop
 import leaks
 import pytest
 import trustme
+from erlang_loop.callbacks import CallbackLoop
+from erlang_loop.generators import GeneratorLoop
 
 #: Seconds after which a test hangs. None waits that long: each waits for what it wants.
 PATIENCE = 20
@@ -65,7 +67,8 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Ends after `loop`, and so without it: a loop's own fds go with the last reference to it."""
     with leaks.none_left():
         yield
-        request.node.funcargs.pop("loop", None)
+        for name in ("loop", "callbacks", "generators"):
+            request.node.funcargs.pop(name, None)
 
 
 @pytest.fixture
@@ -82,6 +85,25 @@ def loop(
         asyncio.set_event_loop(None)
         loop.close()
     assert unhandled == [], "the loop's exception handler was called"
+
+
+def front(loop: CallbackLoop, unhandled: list[dict[str, object]]) -> Iterator[CallbackLoop]:
+    loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
+    try:
+        yield loop
+    finally:
+        loop.shutdown(patience=PATIENCE)
+    assert unhandled == [], "the loop's exception handler was called"
+
+
+@pytest.fixture
+def callbacks(nothing_left: None, unhandled: list[dict[str, object]]) -> Iterator[CallbackLoop]:
+    yield from front(CallbackLoop(), unhandled)
+
+
+@pytest.fixture
+def generators(nothing_left: None, unhandled: list[dict[str, object]]) -> Iterator[GeneratorLoop]:
+    yield from front(GeneratorLoop(), unhandled)
 
 
 class Certificates(NamedTuple):

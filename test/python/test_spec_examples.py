@@ -143,6 +143,33 @@ async def fragment(loop: asyncio.AbstractEventLoop, name: str, port: int) -> Dat
     return protocol
 
 
+async def test_protocol_callbacks(loop):
+    """Every callback that the example defines is called with what its text says."""
+    namespace: dict[str, object] = {"asyncio": asyncio}
+    exec(example("udp_callbacks.py"), namespace)
+    called: dict[str, tuple[object, ...]] = {}
+    lost = loop.create_future()
+
+    class Watched(namespace["MyDatagramProtocol"]):
+        def datagram_received(self, data, addr):
+            called["datagram_received"] = (data, addr)
+            super().datagram_received(data, addr)
+            self.transport.abort()
+
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            lost.set_result(exc)
+
+    transport, protocol = await loop.create_datagram_endpoint(Watched, local_addr=("127.0.0.1", 0))
+    assert protocol.transport is transport
+    protocol.error_received(OSError())
+    with socket.socket(type=socket.SOCK_DGRAM) as peer:
+        peer.bind(("127.0.0.1", 0))
+        peer.sendto(b"hello", transport.get_extra_info("sockname"))
+        assert await lost is None
+        assert called == {"datagram_received": (b"hello", peer.getsockname())}
+
+
 async def test_unconnected_udp(loop, port):
     await fragment(loop, "udp_unconnected.py", port)
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import math
 import random
-import sys
 import time
 
 import pytest
@@ -94,7 +93,6 @@ async def test_100_000_tasks_created_and_cancelled(loop):
     assert len(loop._scheduled) < 60_000  # Cancelled timers do not pile up.
 
 
-@pytest.mark.skipif(sys.version_info < (3, 9), reason="asyncio keeps the callback")
 async def test_cancelling_lets_go_of_the_callback(loop):
     class Thing:
         alive = 0

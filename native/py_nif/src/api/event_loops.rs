@@ -11,7 +11,7 @@ use crate::loops::{registry, LoopRef, NativeLoop, Role};
 #[rustler::nif]
 fn event_loop_new(env: Env<'_>) -> Term<'_> {
     let made = NativeLoop::for_erlang(Sender::Scheduler(env));
-    ok_or_error(env, made.map(|native| Ref::new(LoopRef(native))))
+    ok_or_error(env, made.map(|native| Ref::new(LoopRef::to(&native))))
 }
 
 #[rustler::nif]

@@ -31,7 +31,7 @@ fn python_loop_start<'a>(
     }
     let start = || -> Result<Ref<LoopRef>, Error> {
         let native = NativeLoop::for_requests(env, WaitPolicy::default(), limit)?;
-        let reference = Ref::new(LoopRef(native.clone()));
+        let reference = Ref::new(LoopRef::to(&native));
         let patience = patience_ms as f64 / 1e3;
         let given = (native.clone(), reference.clone());
         let started = loop_thread::start(

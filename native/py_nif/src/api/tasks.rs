@@ -8,7 +8,7 @@ use crate::beam::resource::Ref;
 use crate::loops::{registry, Refused, Work};
 use crate::python::call_threads::{self, Job};
 use crate::python::{calls, loop_thread, main_thread};
-use crate::tasks::{reports, Request, Task, What};
+use crate::tasks::{reports, Asker, Request, Task, What};
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
 /// awaited.
@@ -22,7 +22,34 @@ fn task_submit<'a>(
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let token = (!token.is_atom()).then_some(token);
+    let asker = match token.is_atom() {
+        true => Asker::Nobody,
+        false => Asker::Caller(token),
+    };
+    submit(env, target, what, asker)
+}
+
+/// The process `to` gets the items, `demand` of them before it asks for more.
+#[rustler::nif]
+fn stream_submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+    to: LocalPid,
+    demand: u64,
+) -> NifResult<Term<'a>> {
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    submit(env, target, what, Asker::Consumer(to, demand))
+}
+
+fn submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+    asker: Asker<'a>,
+) -> NifResult<Term<'a>> {
     let home = match target.is_atom() {
         true => None,
         false => match registry::owned_by(&target.decode()?) {
@@ -33,7 +60,9 @@ fn task_submit<'a>(
     let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     };
-    let request = Request::decode(env, what, token)?;
+    let Some(request) = Request::decode(env, what, asker)? else {
+        return Ok((atoms::error(), atoms::not_alive()).encode(env));
+    };
     let to_loop = match &request.what {
         What::Call { module, function } => {
             home.is_some() || calls::is_known_coroutine(module, function)
@@ -45,7 +74,7 @@ fn task_submit<'a>(
         true => default
             .post(&task, Work::Run(request))
             .map_err(|(why, _)| why),
-        false => call_threads::post(Job { request, home }).map_err(|(why, _)| why),
+        false => call_threads::post(Job::Call { request, home }).map_err(|(why, _)| why),
     };
     Ok(submitted(env, task, refused))
 }
@@ -73,6 +102,35 @@ fn task_give_up<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
 fn task_cancel<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
     task.cancel(Sender::Scheduler(env));
     atoms::ok().encode(env)
+}
+
+/// `demand` more items are wanted.
+#[rustler::nif]
+fn stream_demand<'a>(env: Env<'a>, stream: Ref<Task>, demand: u64) -> NifResult<Term<'a>> {
+    if !stream.is_stream || demand == 0 {
+        return Err(rustler::Error::BadArg);
+    }
+    stream.demand(demand);
+    Ok(atoms::ok().encode(env))
+}
+
+/// `taken`: nothing will come any more; `ok`: its consumer, who is not the caller, is told.
+#[rustler::nif]
+fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
+    if !stream.is_stream {
+        return Err(rustler::Error::BadArg);
+    }
+    let sender = Sender::Scheduler(env);
+    Ok(match stream.is_for(&env.pid()) {
+        true => {
+            stream.give_up(sender);
+            atoms::taken().encode(env)
+        }
+        false => {
+            stream.cancel(sender);
+            atoms::ok().encode(env)
+        }
+    })
 }
 
 /// Whether an answer may still come.

@@ -19,15 +19,14 @@ pub struct LoopRef {
     native: Weak<NativeLoop>,
 }
 
-/// A reference to `native`, which the reference does not keep alive.
-#[allow(non_snake_case, reason = "it stands for a constructor")]
-pub fn LoopRef(native: Arc<NativeLoop>) -> LoopRef {
-    LoopRef {
-        native: Arc::downgrade(&native),
-    }
-}
-
 impl LoopRef {
+    /// A reference to `native`, which the reference does not keep alive.
+    pub fn to(native: &Arc<NativeLoop>) -> Self {
+        LoopRef {
+            native: Arc::downgrade(native),
+        }
+    }
+
     /// The loop, unless it is closed.
     pub fn open(&self) -> Result<Arc<NativeLoop>> {
         let native = self.native.upgrade().ok_or(Error::Closed)?;

@@ -27,6 +27,8 @@ pub enum Work {
     Await(Ref<Task>, Py<PyAny>),
     /// Cancel the task of this number.
     Cancel(u64),
+    /// More items are wanted of the stream of this number, which waits.
+    Demanded(u64),
 }
 
 /// Why a loop takes no work.
@@ -49,8 +51,9 @@ impl Refused {
 
 pub struct Requests {
     inbox: Inbox<Work>,
-    /// Cancellations go beside the inbox: they are few, and never refused for want of room.
-    cancels: Inbox<Work>,
+    /// What concerns tasks that are there already goes beside the inbox: at most one demand and
+    /// few cancellations for each, never refused for want of room.
+    beside: Inbox<Work>,
     /// Everybody who waits for an answer of this loop. `None` when it has ended.
     waiting: Mutex<Option<HashMap<u64, Ref<Task>>>>,
     stop_asked: AtomicBool,
@@ -61,7 +64,7 @@ impl Requests {
     pub fn new(limit: usize) -> Self {
         Requests {
             inbox: Inbox::with_limit(limit),
-            cancels: Inbox::new(),
+            beside: Inbox::new(),
             waiting: Mutex::new(Some(HashMap::new())),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
@@ -104,8 +107,16 @@ impl Requests {
     }
 
     pub fn cancel(&self, native: &NativeLoop, id: u64) {
-        // Refused by a loop that has ended: so has its task.
-        if let Ok(true) = self.cancels.push(Work::Cancel(id)) {
+        self.post_beside(native, Work::Cancel(id));
+    }
+
+    pub fn demanded(&self, native: &NativeLoop, id: u64) {
+        self.post_beside(native, Work::Demanded(id));
+    }
+
+    fn post_beside(&self, native: &NativeLoop, work: Work) {
+        // Refused by a loop that has ended: so have its tasks.
+        if let Ok(true) = self.beside.push(work) {
             native.core.wake();
         }
     }
@@ -113,7 +124,7 @@ impl Requests {
     /// The loop's cheap look: whether there is work, or reason to stop that was not seen yet.
     pub fn any(&self, native: &NativeLoop) -> bool {
         !self.inbox.is_empty()
-            || !self.cancels.is_empty()
+            || !self.beside.is_empty()
             || (self.is_stop_wanted(native) && !self.stop_seen.load(Ordering::Relaxed))
     }
 
@@ -123,8 +134,8 @@ impl Requests {
 
     /// Work first: what is to be cancelled may be in it.
     pub fn take(&self) -> std::iter::Chain<Taken<Work>, Taken<Work>> {
-        let cancels = self.cancels.take();
-        self.inbox.take().chain(cancels)
+        let beside = self.beside.take();
+        self.inbox.take().chain(beside)
     }
 
     /// It was answered.
@@ -160,6 +171,11 @@ impl Requests {
     /// it comes to its end.
     pub fn must_stop(&self, native: &NativeLoop) -> bool {
         self.is_stop_wanted(native) && !self.stop_seen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the thread has seen that it must come to its end.
+    pub fn is_ending(&self) -> bool {
+        self.stop_seen.load(Ordering::Relaxed)
     }
 
     /// The loop has ended: who waits is told, at once.

@@ -15,20 +15,42 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 use super::calls;
+use super::plain_streams::{self, Slice};
 use crate::atoms;
 use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused};
-use crate::tasks::Request;
+use crate::tasks::{Request, Task};
 
 /// So long may calls wait for a call that does not end before another thread takes them.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// So long a thread beyond the first stays without work.
 const IDLE: Duration = Duration::from_secs(3);
 
-pub struct Job {
-    pub request: Request,
-    /// The loop that was asked; what has to be awaited goes back there.
-    pub home: Option<Arc<NativeLoop>>,
+pub enum Job {
+    Call {
+        request: Request,
+        /// The loop that was asked; what has to be awaited goes back there.
+        home: Option<Arc<NativeLoop>>,
+    },
+    /// A generator that goes on.
+    Stream(Slice),
+}
+
+impl Job {
+    pub fn task(&self) -> &Ref<Task> {
+        match self {
+            Job::Call { request, .. } => &request.task,
+            Job::Stream(slice) => &slice.task,
+        }
+    }
+
+    fn run(self, py: Python<'_>) {
+        match self {
+            Job::Call { request, home } => calls::run(py, request, home),
+            Job::Stream(slice) => slice.run(py),
+        }
+    }
 }
 
 /// Guarded by one lock, which is held for a few instructions at a time.
@@ -93,7 +115,11 @@ pub fn limit(max_threads: usize, max_queue: usize) {
 /// Queues a call. Any thread; never waits for Python.
 pub fn post(job: Job) -> Result<(), (Refused, Job)> {
     let mut pool = pool();
-    if pool.queue.len() >= pool.max_queue {
+    let open_streams = match job.task().is_stream {
+        true => plain_streams::count(),
+        false => 0,
+    };
+    if pool.queue.len().max(open_streams) >= pool.max_queue {
         return Err((Refused::Overload, job));
     }
     if pool.workers == 0 {
@@ -102,15 +128,34 @@ pub fn post(job: Job) -> Result<(), (Refused, Job)> {
         }
         pool.workers = 1;
     }
-    pool.queue.push_back(job);
-    match pool.idle {
-        0 => pool.have_watched(),
-        _ => WORK.notify_one(),
-    }
+    pool.push(job);
     Ok(())
 }
 
+/// Queues what was taken in before and now goes on: it is never refused.
+pub fn post_admitted(job: Job) {
+    let mut pool = pool();
+    if pool.workers == 0 && start(worker) {
+        // Without memory for a thread it waits for the next call, which starts one or fails.
+        pool.workers = 1;
+    }
+    pool.push(job);
+}
+
+/// Whether calls wait for this thread.
+pub fn are_waiting() -> bool {
+    !pool().queue.is_empty()
+}
+
 impl Pool {
+    fn push(&mut self, job: Job) {
+        self.queue.push_back(job);
+        match self.idle {
+            0 => self.have_watched(),
+            _ => WORK.notify_one(),
+        }
+    }
+
     /// Calls wait and every worker is busy: the standby looks at its watch.
     fn have_watched(&mut self) {
         if self.standby && !self.watching {
@@ -141,13 +186,10 @@ fn work() {
         Python::attach(|py| {
             while let Some(job) = next() {
                 // A panic in our own code must not take the thread with it.
-                let ran = catch_unwind(AssertUnwindSafe(|| {
-                    calls::run(py, &job.request, job.home.as_ref());
-                }));
-                if ran.is_err() {
-                    job.request.task.fail(Sender::Thread, atoms::panicked());
+                let task = job.task().clone();
+                if catch_unwind(AssertUnwindSafe(|| job.run(py))).is_err() {
+                    task.fail(Sender::Thread, atoms::panicked());
                 }
-                drop(job);
                 pool().ended += 1;
             }
         });

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
+use super::plain_streams::Slice;
 use super::values;
 use crate::atoms;
 use crate::beam::message::Sender;
@@ -20,13 +21,19 @@ use crate::loops::{NativeLoop, Refused, Work};
 use crate::tasks::{reports, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
-pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
+pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
     let task = &request.task;
     if !task.begin(Place::CallThread) {
-        return settle(task, home);
+        return settle(task, home.as_ref());
     }
-    match perform(py, request) {
+    let outcome = perform(py, &request);
+    let home = home.as_ref();
+    match outcome {
         Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
+        Ok(value) if task.is_stream && is_async_iterable(&value) => hand_over(task, value, home),
+        Ok(value) if task.is_stream => {
+            Slice::new(task.clone(), value.unbind(), home.cloned()).run(py);
+        }
         outcome => {
             answer(py, task, outcome);
             settle(task, home);
@@ -38,7 +45,7 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
     match &request.what {
         What::Call { module, function } => {
             let callable = find(py, module, function, true)?;
-            if is_coroutine_function(&callable) {
+            if is_for_loop(&callable, request) {
                 remember_coroutine(module, function);
             }
             call(&callable, request)
@@ -127,22 +134,36 @@ fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAn
 
 // ---- what has to be awaited ----
 
-/// The function's own mark, as `inspect.iscoroutinefunction` reads it.
-pub fn is_coroutine_function(callable: &Bound<'_, PyAny>) -> bool {
+/// Whether calling it does nothing yet but make what a loop has to run: the function's own mark,
+/// as `inspect.iscoroutinefunction` reads it, for a stream also that of an asynchronous generator.
+pub fn is_for_loop(callable: &Bound<'_, PyAny>, request: &Request) -> bool {
     const CO_COROUTINE: u32 = 0x80;
+    const CO_ASYNC_GENERATOR: u32 = 0x200;
     let py = callable.py();
+    let wanted = match request.task.is_stream {
+        true => CO_COROUTINE | CO_ASYNC_GENERATOR,
+        false => CO_COROUTINE,
+    };
     let code = callable.getattr(pyo3::intern!(py, "__code__"));
     code.and_then(|code| code.getattr(pyo3::intern!(py, "co_flags")))
         .and_then(|flags| flags.extract::<u32>())
-        .is_ok_and(|flags| flags & CO_COROUTINE != 0)
+        .is_ok_and(|flags| flags & wanted != 0)
+}
+
+fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_await.is_some())
+}
+
+fn is_async_iterable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_aiter.is_some())
 }
 
 #[allow(unsafe_code, reason = "asks CPython for a type's slots")]
-fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) -> bool) -> bool {
     // SAFETY: attached; the type of a live object, whose slots are fixed.
     unsafe {
         let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
-        !slots.is_null() && (*slots).am_await.is_some()
+        !slots.is_null() && look(&*slots)
     }
 }
 
@@ -215,25 +236,30 @@ pub fn close(value: &Bound<'_, PyAny>) {
 // ---- the answer ----
 
 pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
-    if let (true, Err(error)) = (task.is_cast, &outcome) {
-        report_cast(py, task, error);
+    if let Err(error) = &outcome {
+        if task.is_cast {
+            report(py, atoms::cast_failed(), task, error);
+        } else if !task.is_wanted() {
+            report_late(py, task, error);
+        }
     }
     task.answer(|env| values::result(env, &outcome, py));
 }
 
-fn report_cast(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+/// What nobody waits for any more has failed, most likely while it was being cancelled.
+pub fn report_late(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+    report(py, atoms::late_failure(), task, error);
+}
+
+fn report(py: Python<'_>, tag: rustler::Atom, task: &Ref<Task>, error: &PyErr) {
     let own = rustler::OwnedEnv::new();
     own.run(|env| {
-        let report = (
-            atoms::cast_failed(),
-            task.name.as_str(),
-            values::exception(env, py, error),
-        );
+        let report = (tag, task.name.as_str(), values::exception(env, py, error));
         reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
     });
 }
 
-fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
+pub fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
     task.ended();
     if let Some(home) = home {
         home.requests.forget(task.id);

@@ -7,8 +7,10 @@ use event_loop::{Direction, Mode, Ready};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::handle::Handle;
+use super::loop_class::Loop;
 use super::ready::{Item, ReadyQueue};
 use super::sock_operation::SockOperation;
 use super::transports::Transport;
@@ -137,6 +139,56 @@ pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
             file.repr()?
         ))),
     }
+}
+
+fn direction(writing: bool) -> Direction {
+    match writing {
+        false => Direction::Read,
+        true => Direction::Write,
+    }
+}
+
+/// As `_add_reader` and `_add_writer`, told once per change (`edge`) or once and then no more
+/// until the fd is watched again (`oneshot`).
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "they are Python's")]
+#[pyo3(signature = (event_loop, fd, writing, edge, oneshot, callback, args, context, /))]
+pub fn watch_fd(
+    event_loop: &Bound<'_, Loop>,
+    fd: &Bound<'_, PyAny>,
+    writing: bool,
+    edge: bool,
+    oneshot: bool,
+    callback: Bound<'_, PyAny>,
+    args: Bound<'_, PyTuple>,
+    context: Option<Bound<'_, PyAny>>,
+) -> PyResult<Py<Handle>> {
+    event_loop.get().check_closed(event_loop.py())?;
+    let handle = Handle::build(event_loop, callback, args, context)?;
+    let mode = Mode { edge, oneshot };
+    Loop::watch(event_loop, fd, direction(writing), mode, handle)
+}
+
+/// Has the callback of a `oneshot` watch told once more, without making it anew. False if
+/// `handle` is no longer what is told about this fd.
+#[pyfunction]
+#[pyo3(signature = (event_loop, fd, writing, handle, /))]
+pub fn rearm_fd(
+    event_loop: &Bound<'_, Loop>,
+    fd: RawFd,
+    writing: bool,
+    handle: &Bound<'_, Handle>,
+) -> PyResult<bool> {
+    let py = event_loop.py();
+    let this = event_loop.get();
+    let direction = direction(writing);
+    let known = this.fds.with(py, |fds| fds.handle(py, fd, direction));
+    if !known.is_some_and(|known| known.is(handle)) {
+        return Ok(false);
+    }
+    let native = this.native(py)?;
+    let watched = native.core.watch(fd, direction, 0, Mode::ONESHOT);
+    watched.map(|_| true).map_err(watch_error)
 }
 
 /// Level-triggered, as asyncio's selectors are.

@@ -206,7 +206,7 @@ impl Handle {
     }
 
     #[getter(_callback)]
-    fn callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+    pub fn callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.callback.cloned(py)
     }
 

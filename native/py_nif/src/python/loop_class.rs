@@ -12,9 +12,11 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::fd_callbacks::FdTable;
+use super::between::{self, Waiting as Beside};
+use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::handle::Handle;
+use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::{Scheduled, TimerHandle};
@@ -45,6 +47,12 @@ pub struct Loop {
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
+    /// Whether something waits in `beside`.
+    pub between: GilCell<bool>,
+    /// Microtasks, and callbacks of other priorities.
+    pub beside: GilCell<Beside>,
+    /// Nanoseconds after which a handler is named (`blocking`).
+    pub threshold: GilCell<Option<u64>>,
     pub last_look: GilCell<u64>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
     pub(super) callbacks: GilCell<u64>,
@@ -52,7 +60,7 @@ pub struct Loop {
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<HashMap<u64, Py<PyAny>>>,
+    pub requested: GilCell<HashMap<u64, Requested>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
 }
@@ -90,7 +98,7 @@ impl Loop {
             Some((native, reference)) => (native, Some(reference)),
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-                let reference = isolated.then(|| Ref::new(LoopRef(native.clone())));
+                let reference = isolated.then(|| Ref::new(LoopRef::to(&native)));
                 (native, reference)
             }
         };
@@ -115,6 +123,9 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            between: GilCell::default(),
+            beside: GilCell::default(),
+            threshold: GilCell::default(),
             callbacks: GilCell::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
@@ -160,6 +171,25 @@ impl Loop {
         let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
         this.push(py, handle.clone_ref(py));
         this.wake(py);
+        Ok(handle)
+    }
+
+    /// As `call_soon`, but it runs right after the callback that is running, before any other.
+    #[pyo3(signature = (callback, *args, context=None))]
+    fn queue_microtask(
+        slf: &Bound<'_, Self>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Handle>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed(py)?;
+        if this.debug.get(py) {
+            Self::check_debug(slf, &callback, "queue_microtask", true)?;
+        }
+        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
+        between::queue_microtask(slf, handle.clone_ref(py))?;
         Ok(handle)
     }
 
@@ -215,7 +245,9 @@ impl Loop {
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
-        Self::watch(slf, fd, Direction::Read, callback, args)
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, callback, args, None)?;
+        Self::watch(slf, fd, Direction::Read, MODE, handle)
     }
 
     #[pyo3(signature = (fd, callback, *args))]
@@ -225,7 +257,9 @@ impl Loop {
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
-        Self::watch(slf, fd, Direction::Write, callback, args)
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, callback, args, None)?;
+        Self::watch(slf, fd, Direction::Write, MODE, handle)
     }
 
     fn _remove_reader(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -329,9 +363,10 @@ impl Loop {
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
         let requested = self.requested.replace(py, HashMap::new());
+        let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, requested));
+        drop((ready, timers, fds, requested, beside));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -401,12 +436,15 @@ impl Loop {
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
         result?;
         let mut result = Ok(());
+        self.beside.visit(|beside| result = beside.traverse(visit));
+        result?;
+        let mut result = Ok(());
         self.timers
             .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
         result?;
         let mut result = Ok(());
         self.requested
-            .visit(|tasks| result = tasks.values().try_for_each(|task| visit.call(task)));
+            .visit(|tasks| result = tasks.values().try_for_each(|task| task.traverse(visit)));
         result?;
         let mut result = Ok(());
         self.fds
@@ -419,6 +457,7 @@ impl Loop {
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.fds.replace(py, FdTable::default()));
         drop(self.requested.replace(py, HashMap::new()));
+        drop(self.beside.with(py, |beside| beside.take_all()));
     }
 }
 

@@ -4,12 +4,12 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::Direction;
+use event_loop::{Direction, Mode};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::fd_callbacks::{fileno, watch_error, Watcher, MODE};
+use super::fd_callbacks::{fileno, watch_error, Watcher};
 use super::handle::Handle;
 use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
@@ -182,18 +182,16 @@ impl Loop {
         slf: &Bound<'_, Self>,
         file: &Bound<'_, PyAny>,
         direction: Direction,
-        callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        mode: Mode,
+        handle: Handle,
     ) -> PyResult<Py<Handle>> {
         let py = slf.py();
         let this = slf.get();
-        this.check_closed(py)?;
         let fd = fileno(file)?;
-        let handle = Handle::build(slf, callback, arguments, None)?.repeating();
-        let handle = Py::new(py, handle)?;
+        let handle = Py::new(py, handle.repeating())?;
         let native = this.native(py)?;
         let core = &native.core;
-        core.watch(fd, direction, 0, MODE).map_err(watch_error)?;
+        core.watch(fd, direction, 0, mode).map_err(watch_error)?;
         let watcher = Watcher::Callback(handle.clone_ref(py));
         Self::set_watcher(slf, fd, direction, watcher)?;
         Ok(handle)

@@ -11,6 +11,8 @@ use rustler::Encoder;
 use super::call_threads::{self, Job};
 use super::calls;
 use super::loop_class::Loop;
+use super::loop_streams::{self, Sink};
+use super::plain_streams::Slice;
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::loops::Work;
@@ -36,6 +38,7 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
             Work::Run(request) => run(slf, request),
             Work::Await(task, value) => start(slf, &task, value.into_bound(py)),
             Work::Cancel(id) => cancel(slf, id)?,
+            Work::Demanded(id) => demanded(slf, id)?,
         }
     }
     Ok(())
@@ -47,7 +50,7 @@ fn run(slf: &Bound<'_, Loop>, request: Request) {
         return to_call_thread(slf, request);
     };
     let callable = match calls::find(py, module, function, false) {
-        Ok(callable) if request.inline || calls::is_coroutine_function(&callable) => callable,
+        Ok(callable) if request.inline || calls::is_for_loop(&callable, &request) => callable,
         // A plain function; a module that must be imported, or is just being.
         Ok(_) => {
             calls::forget_coroutine(module, function);
@@ -73,8 +76,8 @@ fn run(slf: &Bound<'_, Loop>, request: Request) {
 /// Plain functions never hold up a loop.
 fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
     let home = slf.get().native(slf.py()).ok();
-    if let Err((why, job)) = call_threads::post(Job { request, home }) {
-        let task = &job.request.task;
+    if let Err((why, job)) = call_threads::post(Job::Call { request, home }) {
+        let task = job.task();
         task.answer(|env| (atoms::error(), why.atom()).encode(env));
         forget(slf, task.id);
     }
@@ -91,6 +94,11 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
         return native.requests.forget(task.id);
     }
     let started = || -> PyResult<()> {
+        let (value, sink) = match task.is_stream {
+            true => loop_streams::drive(native, task, &value)
+                .map(|(driver, sink)| (driver, Some(sink)))?,
+            false => (value.clone(), None),
+        };
         let asyncio_task = if value.is_instance(&coroutine_type(py)?)? {
             let options = PyDict::new(py);
             options.set_item(pyo3::intern!(py, "name"), PyString::new(py, &task.name))?;
@@ -110,9 +118,13 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
             pyo3::intern!(py, "add_done_callback"),
             (Py::new(py, ended)?,),
         )?;
+        let requested = Requested {
+            task: asyncio_task.unbind(),
+            sink,
+        };
         slf.get()
             .requested
-            .with(py, |tasks| tasks.insert(task.id, asyncio_task.unbind()));
+            .with(py, |tasks| tasks.insert(task.id, requested));
         Ok(())
     };
     if let Err(error) = started() {
@@ -133,15 +145,34 @@ fn coroutine_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
     let py = slf.py();
-    let found = slf
-        .get()
-        .requested
-        .with(py, |tasks| tasks.get(&id).map(|task| task.clone_ref(py)));
-    match found {
-        Some(task) => task.bind(py).call_method0("cancel").map(drop),
+    match requested(slf, id) {
+        Some(Requested { task, sink }) => {
+            if let Some(sink) = sink {
+                sink.get().cancelled(py);
+            }
+            task.bind(py).call_method0("cancel").map(drop)
+        }
         // It has just ended.
         None => Ok(()),
     }
+}
+
+fn demanded(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
+    match requested(slf, id).and_then(|found| found.sink) {
+        Some(sink) => sink.get().demanded(slf.py()),
+        // It has just ended.
+        None => Ok(()),
+    }
+}
+
+fn requested(slf: &Bound<'_, Loop>, id: u64) -> Option<Requested> {
+    let py = slf.py();
+    slf.get().requested.with(py, |tasks| {
+        tasks.get(&id).map(|found| Requested {
+            task: found.task.clone_ref(py),
+            sink: found.sink.as_ref().map(|sink| sink.clone_ref(py)),
+        })
+    })
 }
 
 fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
@@ -152,6 +183,21 @@ fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, P
             task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
         }
         _ => calls::answer(py, task, outcome),
+    }
+}
+
+/// What Erlang waits for.
+pub struct Requested {
+    /// The asyncio task.
+    task: Py<PyAny>,
+    /// Of a stream.
+    sink: Option<Py<Sink>>,
+}
+
+impl Requested {
+    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.task)?;
+        visit.call(&self.sink)
     }
 }
 
@@ -172,8 +218,17 @@ impl Ended {
             .requested
             .with(py, |tasks| tasks.remove(&self.task.id));
         drop(kept);
-        let outcome = ended.call_method0(pyo3::intern!(py, "result"));
-        answer(owner, &self.task, outcome);
+        match ended.call_method0(pyo3::intern!(py, "result")) {
+            // A coroutine that answers what call threads iterate over.
+            Ok(iterable) if self.task.is_stream && !iterable.is_none() => {
+                let home = owner.get().native(py).ok();
+                // Its own turn comes; it is known to its loop still.
+                self.task.begin(Place::SetAside);
+                let slice = Slice::new(self.task.clone(), iterable.unbind(), home);
+                call_threads::post_admitted(Job::Stream(slice));
+            }
+            outcome => answer(owner, &self.task, outcome),
+        }
     }
 
     /// The loop holds the task, the task this, and this the loop.

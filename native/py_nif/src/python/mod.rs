@@ -4,11 +4,15 @@
 //! one `command` line;
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
-//! to run.
+//! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started.
+//! `loop_thread` is the thread of a loop that Erlang started. Streams are requests too:
+//! `loop_streams` of asynchronous generators, `plain_streams` of all that call threads iterate
+//! over.
 
+mod between;
+mod blocking;
 pub mod call_threads;
 pub mod calls;
 mod collector;
@@ -24,13 +28,17 @@ mod loop_class;
 mod loop_core;
 mod loop_requests;
 mod loop_signals;
+mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
 mod module;
+pub mod plain_streams;
 mod read_buffer;
 mod ready;
 mod sleep;
 mod sock_operation;
+#[cfg(Py_GIL_DISABLED)]
+mod thread_lock;
 mod timer_handle;
 mod transports;
 mod turn;

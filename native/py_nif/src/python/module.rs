@@ -3,6 +3,9 @@
 
 use pyo3::prelude::*;
 
+use super::between;
+use super::blocking;
+use super::fd_callbacks;
 use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_signals;
@@ -22,6 +25,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add_function(wrap_pyfunction!(between::set_microtask_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(between::call_soon_prioritized, module)?)?;
+    module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;
+    module.add_function(wrap_pyfunction!(fd_callbacks::watch_fd, module)?)?;
+    module.add_function(wrap_pyfunction!(fd_callbacks::rearm_fd, module)?)?;
     crate::convert::register(module)
 }
 

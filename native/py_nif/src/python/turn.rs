@@ -6,6 +6,8 @@ use event_loop::{now_ns, Ready};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use super::between;
+use super::blocking;
 use super::errors;
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
@@ -29,6 +31,9 @@ const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     // Written outside of any callback: before the loop ran, or between two turns by hand.
     flush(slf)?;
+    if slf.get().between.get(slf.py()) {
+        between::begin_turn(slf)?;
+    }
     wait(slf)?;
     if slf
         .get()
@@ -47,7 +52,9 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
 fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    let busy = this.stopping.get(py) || this.ready.with(py, |ready| !ready.is_empty());
+    let busy = this.stopping.get(py)
+        || this.ready.with(py, |ready| !ready.is_empty())
+        || this.between.get(py);
     let now = now_ns();
     if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
         return Ok(());
@@ -145,15 +152,31 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
             // A callback closed the loop.
             break;
         };
-        this.next_callback(py);
-        let result = run_item(slf, item);
-        flush(slf)?;
-        result?;
+        run_one(slf, item)?;
+        if this.between.get(py) {
+            between::after_callback(slf)?;
+        }
     }
-    Ok(())
+    match this.between.get(py) {
+        false => Ok(()),
+        true => between::end_of_turn(slf),
+    }
 }
 
-fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
+/// Runs one thing, and sends what it wrote.
+#[inline]
+pub fn run_one(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
+    let this = slf.get();
+    this.next_callback(slf.py());
+    let result = match this.threshold.get(slf.py()) {
+        None => run_item(slf, item),
+        Some(limit) => blocking::run_timed(slf, item, limit),
+    };
+    flush(slf)?;
+    result
+}
+
+pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
     let py = slf.py();
     match item {
         Item::Callback(handle) => {

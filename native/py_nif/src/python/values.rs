@@ -54,6 +54,11 @@ pub fn result<'a>(env: Env<'a>, outcome: &PyResult<Bound<'_, PyAny>>, py: Python
     (atoms::error(), exception(env, py, error)).encode(env)
 }
 
+/// An item of a stream.
+pub fn item<'a>(env: Env<'a>, item: &Bound<'_, PyAny>) -> PyResult<Term<'a>> {
+    Ok(convert::to_term(env, item).map_err(|error| error.within("item"))?)
+}
+
 /// An exception as data.
 pub fn exception<'a>(env: Env<'a>, py: Python<'_>, error: &PyErr) -> Term<'a> {
     convert::exception::to_term(env, py, error)

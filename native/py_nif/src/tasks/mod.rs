@@ -8,4 +8,4 @@ mod request;
 mod task;
 
 pub use request::{Request, What};
-pub use task::{Place, Task};
+pub use task::{Asker, Next, Place, Task};

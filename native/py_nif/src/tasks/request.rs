@@ -3,7 +3,7 @@
 use rustler::env::SavedTerm;
 use rustler::{Binary, Env, NifResult, OwnedEnv, Term};
 
-use super::Task;
+use super::{Asker, Task};
 use crate::atoms;
 use crate::beam::resource::Ref;
 
@@ -30,7 +30,9 @@ pub struct Request {
 impl Request {
     /// From `{call | inline, Module, Function, Args, Kwargs}`, `{eval, Code, Variables}` or
     /// `{exec, Code, Variables}`.
-    pub fn decode<'a>(env: Env<'a>, term: Term<'a>, token: Option<Term<'a>>) -> NifResult<Self> {
+    ///
+    /// `None`: the one who is to be answered is dead.
+    pub fn decode<'a>(env: Env<'a>, term: Term<'a>, asker: Asker<'a>) -> NifResult<Option<Self>> {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
@@ -55,14 +57,13 @@ impl Request {
         };
         let own = OwnedEnv::new();
         let terms = own.save(terms);
-        let task = Task::new(env, what.name(), token);
-        Ok(Request {
+        Ok(Task::new(env, what.name(), asker).map(|task| Request {
             task,
             what,
             inline,
             env: own,
             terms,
-        })
+        }))
     }
 
     /// Looks at the two terms.

@@ -11,6 +11,11 @@
 //! lock. Giving up takes the same lock: either the answer is in the mailbox by then, or none
 //! will ever come. That is how a time-out leaves no stray message behind, though `enif_send`
 //! knows no process aliases.
+//!
+//! A stream is a task with items before its answer: `task/flow.rs`. It is its own token, and its
+//! answer is `{py_stream, Stream, done | {error, Reason}}`.
+
+mod flow;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +23,10 @@ use std::sync::{Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use rustler::env::SavedTerm;
-use rustler::{Encoder, Env, LocalPid, OwnedEnv, Term};
+use rustler::{Atom, Encoder, Env, LocalPid, OwnedEnv, Term};
+
+use flow::Flow;
+pub use flow::Next;
 
 use super::reports;
 use crate::atoms;
@@ -26,6 +34,7 @@ use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
+use crate::python::plain_streams;
 
 /// Where a task runs, and so how it can be stopped.
 #[derive(Clone)]
@@ -34,6 +43,8 @@ pub enum Place {
     CallThread,
     /// A coroutine on this loop, which cancels it at its `await`.
     Loop(Weak<NativeLoop>),
+    /// A plain generator between two items, on no thread: its turn will come.
+    SetAside,
 }
 
 enum Phase {
@@ -50,7 +61,18 @@ enum Phase {
 struct Reply {
     to: LocalPid,
     env: OwnedEnv,
-    token: SavedTerm,
+    /// `None` for a stream, which is its own.
+    token: Option<SavedTerm>,
+}
+
+/// Who is answered.
+pub enum Asker<'a> {
+    /// The calling process, with this token.
+    Caller(Term<'a>),
+    /// A stream: this process gets its items, of which so many are wanted.
+    Consumer(LocalPid, u64),
+    /// Nobody: a cast.
+    Nobody,
 }
 
 /// Guarded together: whoever changes the phase to `Done` sends the answer before it lets go.
@@ -58,6 +80,8 @@ struct Life {
     phase: Phase,
     reply: Option<Reply>,
     monitor: Option<Monitor>,
+    /// Of a stream.
+    flow: Option<Flow>,
 }
 
 pub struct Task {
@@ -66,40 +90,42 @@ pub struct Task {
     pub name: String,
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
+    pub is_stream: bool,
     life: Mutex<Life>,
 }
 
 impl Task {
-    /// A task of the calling process, which is answered with `token`; without one it is a cast.
-    /// The caller's death gives it up.
-    pub fn new(env: Env<'_>, name: String, token: Option<Term<'_>>) -> Ref<Task> {
+    /// The death of the one who is to be answered gives it up. `None`: that one is dead already.
+    pub fn new(env: Env<'_>, name: String, asker: Asker<'_>) -> Option<Ref<Task>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let reply = token.map(|token| {
-            let own = OwnedEnv::new();
-            let token = own.save(token);
-            Reply {
-                to: env.pid(),
-                env: own,
-                token,
-            }
-        });
+        let own = OwnedEnv::new();
+        let (to, token, flow) = match asker {
+            Asker::Caller(token) => (Some(env.pid()), Some(own.save(token)), None),
+            Asker::Consumer(pid, credit) => (Some(pid), None, Some(Flow::new(pid, credit))),
+            Asker::Nobody => (None, None, None),
+        };
         let task = Ref::new(Task {
             // Relaxed: only uniqueness matters.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
-            is_cast: reply.is_none(),
+            is_cast: to.is_none(),
+            is_stream: flow.is_some(),
             life: Mutex::new(Life {
                 phase: Phase::Queued,
-                reply,
+                reply: to.map(|to| Reply {
+                    to,
+                    env: own,
+                    token,
+                }),
                 monitor: None,
+                flow,
             }),
         });
-        if !task.is_cast {
-            // It is the calling process, so it is alive.
-            let monitor = task.monitor(Sender::Scheduler(env), &env.pid());
-            task.lock().monitor = monitor;
+        if let Some(to) = to {
+            let monitor = task.monitor(Sender::Scheduler(env), &to)?;
+            task.lock().monitor = Some(monitor);
         }
-        task
+        Some(task)
     }
 
     fn lock(&self) -> MutexGuard<'_, Life> {
@@ -140,7 +166,7 @@ impl Task {
 
     /// Nobody waits any longer: no answer will be sent. `false`: it was sent already.
     pub fn give_up(&self, sender: Sender<'_>) -> bool {
-        let on_loop = {
+        let place = {
             let mut life = self.lock();
             let place = match &life.phase {
                 Phase::Done => return false,
@@ -156,17 +182,22 @@ impl Task {
             if runs {
                 self.report_running(sender);
             }
-            match place {
-                Some(Place::Loop(native)) => native.upgrade(),
-                _ => None,
-            }
+            place
         };
-        if let Some(native) = on_loop {
-            native.requests.cancel(&native, self.id);
+        match place {
+            Some(Place::Loop(native)) => {
+                if let Some(native) = native.upgrade() {
+                    native.requests.cancel(&native, self.id);
+                }
+            }
+            // To be closed.
+            Some(Place::SetAside) => plain_streams::resume(self.id),
+            Some(Place::CallThread) | None => {}
         }
         true
     }
 
+    /// It runs for nobody from now on.
     fn report_running(&self, sender: Sender<'_>) {
         reports::send(
             sender,
@@ -182,9 +213,25 @@ impl Task {
         };
         if let Some(since) = since {
             let late = since.elapsed().as_millis() as u64;
-            let report = (atoms::call_ended(), self.id, self.name.as_str(), late);
+            let tag = match self.is_stream {
+                true => atoms::stream_ended(),
+                false => atoms::call_ended(),
+            };
+            let report = (tag, self.id, self.name.as_str(), late);
             reports::send(Sender::Thread, report);
         }
+    }
+
+    /// Nobody wants the stream, and its finalizers run for nobody until it has [`ended`](Self::ended).
+    pub fn closing(&self) {
+        let mut life = self.lock();
+        if matches!(life.phase, Phase::GivenUp { since: Some(_) }) {
+            return;
+        }
+        life.phase = Phase::GivenUp {
+            since: Some(Instant::now()),
+        };
+        self.report_running(Sender::Thread);
     }
 }
 
@@ -202,9 +249,7 @@ impl Ref<Task> {
         };
         let message = reply.env.run(|env| {
             let result = build(env);
-            reply
-                .env
-                .save((atoms::py_reply(), reply.token.load(env), result))
+            reply.env.save(self.message(env, &reply.token, result))
         });
         let monitor = {
             let mut life = self.lock();
@@ -224,14 +269,15 @@ impl Ref<Task> {
 
     /// Answers `{error, Reason}` without having run, or without waiting for what runs.
     pub fn fail(&self, sender: Sender<'_>, reason: impl Encoder) {
-        let monitor = {
+        let (monitor, aside) = {
             let mut life = self.lock();
             if !matches!(life.phase, Phase::Queued | Phase::Running(_)) {
                 return;
             }
             let runs = matches!(life.phase, Phase::Running(Place::CallThread));
+            let aside = matches!(life.phase, Phase::Running(Place::SetAside));
             match life.reply.take() {
-                Some(reply) => reply.send_error(sender, reason),
+                Some(reply) => self.send_error(reply, sender, reason),
                 // It is being answered this moment, or it is a cast.
                 None if !self.is_cast => return,
                 None => {}
@@ -245,10 +291,14 @@ impl Ref<Task> {
             if runs {
                 self.report_running(sender);
             }
-            life.monitor.take()
+            (life.monitor.take(), aside)
         };
         if let Some(monitor) = monitor {
             self.demonitor(sender, &monitor);
+        }
+        if aside {
+            // To be closed.
+            plain_streams::resume(self.id);
         }
     }
 
@@ -263,24 +313,45 @@ impl Ref<Task> {
             None => self.fail(sender, atoms::cancelled()),
         }
     }
-}
 
-impl Reply {
-    fn send_error(mut self, sender: Sender<'_>, reason: impl Encoder) {
-        let Reply {
-            to,
-            env: own,
-            token,
-        } = &mut self;
-        let tag = atoms::py_reply();
-        let result = (atoms::error(), reason);
+    /// `result` is `{ok, Value}` or `{error, Reason}`.
+    fn message<'a>(
+        &self,
+        env: Env<'a>,
+        token: &Option<SavedTerm>,
+        result: Term<'a>,
+    ) -> (Atom, Term<'a>, Term<'a>) {
+        match token {
+            Some(token) => (atoms::py_reply(), token.load(env), result),
+            None => {
+                let failed = matches!(result.decode::<(Atom, Term<'_>)>(), Ok((tag, _)) if tag == atoms::error());
+                let event = if failed {
+                    result
+                } else {
+                    atoms::done().encode(env)
+                };
+                (atoms::py_stream(), self.encode(env), event)
+            }
+        }
+    }
+
+    fn send_error(&self, mut reply: Reply, sender: Sender<'_>, reason: impl Encoder) {
+        let error = |env| (atoms::error(), reason).encode(env);
         // A caller that died needs no answer.
         let _ = match sender {
             Sender::Scheduler(env) => {
-                let token = own.run(|own| token.load(own).in_env(env));
-                env.send(to, (tag, token, result))
+                let (tag, token, result) = reply.env.run(|own| {
+                    let (tag, token, result) = self.message(own, &reply.token, error(own));
+                    (tag, token.in_env(env), result.in_env(env))
+                });
+                env.send(&reply.to, (tag, token, result))
             }
-            Sender::Thread => own.send_and_clear(to, |env| (tag, token.load(env), result)),
+            Sender::Thread => {
+                let token = reply.token;
+                reply
+                    .env
+                    .send_and_clear(&reply.to, |env| self.message(env, &token, error(env)))
+            }
         };
     }
 }

@@ -1,0 +1,113 @@
+%% @private
+%% @doc Streams, below `py', `py_event_loop' and `py_event_loop_pool': starts one, ends it, folds.
+%%
+%% The consumer gets, from threads of Python, any number of `{py_stream, Stream, {data, Item}}',
+%% no more than it demanded, and then one of `{py_stream, Stream, done}' and
+%% `{py_stream, Stream, {error, Reason}}'.
+-module(py_stream).
+
+-export([start/3, demand/2, cancel/1, fold/5]).
+
+-export_type([stream/0, options/0, event/0, step/0]).
+
+%% Opaque to users, though a reference: it is in the messages.
+-type stream() :: py_nif:task().
+-type options() :: #{
+    %% Items that are wanted from the beginning; none unless given.
+    demand => non_neg_integer(),
+    %% Who gets the messages, a process of this node; the caller unless given.
+    to => pid(),
+    %% Where asynchronous generators run; the default loop unless given.
+    loop => py_event_loop:loop()
+}.
+-type fold_options() :: #{
+    %% So many items may be under way; 32 unless given.
+    demand => pos_integer(),
+    %% Milliseconds that the next item may take; 5,000 unless given.
+    timeout => timeout(),
+    loop => py_event_loop:loop()
+}.
+-type event() :: {data, term()} | done | {error, py:reason()}.
+-type step() :: fun((Item :: term(), Acc :: term()) -> {cont | halt, Acc :: term()}).
+
+-export_type([fold_options/0]).
+
+%% @doc `Target' is the process of a loop, or `default'.
+-spec start(py_nif:task_target(), py_nif:task_work(), options()) ->
+    {ok, stream()} | {error, py:reason()}.
+start(Target, Work, Options) ->
+    known([demand, to], Options),
+    To = maps:get(to, Options, self()),
+    Demand = maps:get(demand, Options, 0),
+    case py_nif:stream_submit(Target, Work, To, Demand) of
+        {error, not_started} ->
+            case py:ensure_started() of
+                ok -> py_nif:stream_submit(Target, Work, To, Demand);
+                {error, Reason} -> {error, Reason}
+            end;
+        Answer ->
+            Answer
+    end.
+
+-spec demand(stream(), pos_integer()) -> ok.
+demand(Stream, Count) ->
+    py_nif:stream_demand(Stream, Count).
+
+-spec cancel(stream()) -> ok.
+cancel(Stream) ->
+    case py_nif:stream_cancel(Stream) of
+        %% None comes after those that came.
+        taken -> forget(Stream);
+        %% Another process is the consumer.
+        ok -> ok
+    end.
+
+forget(Stream) ->
+    receive
+        {py_stream, Stream, _} -> forget(Stream)
+    after 0 -> ok
+    end.
+
+%% @doc Whatever happens in `Step', the stream has ended when this returns.
+-spec fold(step(), term(), py_nif:task_target(), py_nif:task_work(), fold_options()) ->
+    {ok, Acc :: term()} | {error, py:reason()}.
+fold(Step, Acc, Target, Work, Options) when is_function(Step, 2) ->
+    known([demand, timeout], Options),
+    Window = maps:get(demand, Options, 32),
+    Timeout = maps:get(timeout, Options, 5000),
+    is_integer(Window) andalso Window > 0 orelse error(badarg),
+    Timeout =:= infinity orelse (is_integer(Timeout) andalso Timeout >= 0) orelse error(badarg),
+    case start(Target, Work, #{demand => Window}) of
+        {ok, Stream} ->
+            try
+                take(Stream, Step, Acc, Window, Window, Timeout)
+            after
+                cancel(Stream)
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+%% `Left' of the `Window' items that may be under way are. New ones are demanded by the half
+%% window: a message to Python for each item would cost more than the item.
+take(Stream, Step, Acc, Left, Window, Timeout) ->
+    receive
+        {py_stream, Stream, {data, Item}} ->
+            case Step(Item, Acc) of
+                {cont, Next} when Left - 1 =< Window div 2 ->
+                    ok = demand(Stream, Window - Left + 1),
+                    take(Stream, Step, Next, Window, Window, Timeout);
+                {cont, Next} ->
+                    take(Stream, Step, Next, Left - 1, Window, Timeout);
+                {halt, Last} ->
+                    {ok, Last}
+            end;
+        {py_stream, Stream, done} ->
+            {ok, Acc};
+        {py_stream, Stream, {error, Reason}} ->
+            {error, Reason}
+    after Timeout -> {error, timeout}
+    end.
+
+known(Keys, Options) ->
+    maps:size(maps:without(Keys, Options)) =:= 0 orelse error(badarg).

@@ -1,0 +1,56 @@
+//! Naming the handler that held up the loop: `loop.set_blocking_threshold`.
+//!
+//! Debug mode does so for callbacks, at the price of debug mode. This costs two looks at the
+//! clock for each callback, and nothing while no threshold is set.
+
+use event_loop::now_ns;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::fd_callbacks::Watcher;
+use super::loop_class::{nanoseconds, Loop};
+use super::ready::Item;
+use super::turn;
+
+/// Has `loop._handler_blocked(source, seconds)` called for whatever ran so long; None: never.
+#[pyfunction]
+#[pyo3(signature = (event_loop, seconds, /))]
+pub fn set_blocking_threshold(event_loop: &Bound<'_, Loop>, seconds: Option<f64>) -> PyResult<()> {
+    if seconds.is_some_and(|seconds| seconds.is_nan() || seconds < 0.0) {
+        return Err(PyValueError::new_err(
+            "the threshold must be a number of seconds that is not negative, or None",
+        ));
+    }
+    let limit = seconds.map(nanoseconds);
+    event_loop.get().threshold.set(event_loop.py(), limit);
+    Ok(())
+}
+
+/// Runs `item`; a handler that took `limit` nanoseconds or more is reported.
+pub fn run_timed(slf: &Bound<'_, Loop>, item: Item, limit: u64) -> PyResult<()> {
+    let py = slf.py();
+    // Taken first: a callback that has run is let go of.
+    let source = source(py, &item);
+    let started = now_ns();
+    let result = turn::run_item(slf, item);
+    let took = now_ns().saturating_sub(started);
+    if took >= limit {
+        if let Some(source) = source {
+            slf.call_method1("_handler_blocked", (source, took as f64 / 1e9))?;
+        }
+    }
+    result
+}
+
+/// Who is called: the callback itself, a transport, an operation on a socket.
+fn source(py: Python<'_>, item: &Item) -> Option<Py<PyAny>> {
+    match item {
+        Item::Callback(handle) | Item::Io(Watcher::Callback(handle), _) => {
+            handle.get().callback(py)
+        }
+        Item::Io(Watcher::Transport(transport), _) | Item::Start(transport, _) => {
+            Some(transport.clone_ref(py).into_any())
+        }
+        Item::Io(Watcher::Operation(operation), _) => Some(operation.clone_ref(py).into_any()),
+    }
+}

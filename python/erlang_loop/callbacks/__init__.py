@@ -1,0 +1,19 @@
+"""A loop of callbacks, in Node's manner: no coroutines, the same native loop.
+
+def on_readable(sock):
+    sock.send(sock.recv(4096))
+
+loop = CallbackLoop()
+loop.add_reader(sock, on_readable)
+loop.run_forever()
+"""
+
+from .interval import Interval
+from .loop import CallbackLoop
+from .pool import PoolCall
+from .priority import HIGH, LOW, NORMAL
+
+#: The name that programs written for other callback loops know it by.
+EventLoop = CallbackLoop
+
+__all__ = ["HIGH", "LOW", "NORMAL", "CallbackLoop", "EventLoop", "Interval", "PoolCall"]

@@ -1,0 +1,141 @@
+"""GeneratorLoop: a CallbackLoop whose callbacks are steps of generators."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..callbacks import CallbackLoop
+from .requests import Steps
+from .task import Task, TaskCancelledError
+from .waits import Waits
+
+if TYPE_CHECKING:
+    from ..callbacks import PoolCall
+
+T = TypeVar("T")
+Leave = Callable[[], object]
+
+#: No failures of the task: it was cancelled, or wanted the program to end, which it does.
+_EXPECTED = (TaskCancelledError, SystemExit, KeyboardInterrupt)
+
+
+class GeneratorLoop(CallbackLoop):
+    """Runs tasks that are generators. It can do all that a CallbackLoop can, too."""
+
+    def __init__(
+        self,
+        *,
+        isolated: bool = False,
+        spin: float | None = None,
+        direct_wait: float | None = None,
+        pool_size: int | None = None,
+    ) -> None:
+        super().__init__(isolated=isolated, spin=spin, direct_wait=direct_wait, pool_size=pool_size)
+        self._tasks: set[Task[Any]] = set()
+        self._waits = Waits(self._core)
+        self._requests: dict[str, Callable[..., Leave | None]] = {
+            "read": self._waits.read,
+            "write": self._waits.write,
+            "sleep": self._sleep,
+            "join": self._join,
+            "pool": self._run_in_pool,
+        }
+
+    def create_task(self, generator: Steps[T], *, name: str | None = None) -> Task[T]:
+        """Run a generator as a task, from the next turn of the loop on."""
+        task = Task(self, generator, name)
+        self._core.call_soon(task._resume, context=task._context)
+        self._tasks.add(task)
+        return task
+
+    def all_tasks(self) -> set[Task[Any]]:
+        """The tasks that have not ended."""
+        return set(self._tasks)
+
+    def close_socket(self, sock: Any) -> None:
+        """Close it, and have tasks that wait for it go on with an OSError (EBADF)."""
+        error = OSError(errno.EBADF, os.strerror(errno.EBADF))
+        waiting = self._waits.forget(sock)
+        self.remove_fd(sock)
+        sock.close()
+        for task in waiting:
+            task._let_go()
+            self._core.call_soon(task._throw, error, context=task._context)
+
+    def run_until_complete(self, generator: Steps[T]) -> T:
+        """Run a task and, with it, the loop; answers what it returned."""
+        self._core._check_closed()
+        task = self.create_task(generator)
+        watcher = self.create_task(self._stop_after(task))
+        try:
+            self.run_forever()
+        finally:
+            watcher.cancel()
+        return task.result()
+
+    def _stop_after(self, task: Task[Any]) -> Steps[None]:
+        # What it raised is the answer of run_until_complete.
+        with contextlib.suppress(Exception):
+            yield ("join", task)
+        self.stop()
+
+    def shutdown(self, *, patience: float = 5.0) -> list[PoolCall]:
+        """As CallbackLoop's, after all tasks were cancelled: their `finally` blocks run first."""
+        if not self.is_closed() and not self.is_running():
+            for task in self.all_tasks():
+                task._let_go()
+                task._cancelled = True
+                task._context.run(task._close)
+        return super().shutdown(patience=patience)
+
+    # Called by tasks.
+
+    def _grant(self, task: Task[Any], request: Any) -> Leave | None:
+        """Sees to it that the task goes on when what it asked for has come."""
+        if not isinstance(request, tuple) or not request or request[0] not in self._requests:
+            raise TypeError(f"a task cannot wait for {request!r}: see erlang_loop.generators")
+        return self._requests[request[0]](task, *request[1:])
+
+    def _ended(self, task: Task[Any], told: bool) -> None:
+        self._tasks.discard(task)
+        self._waits.task_ended(task)
+        error = task._error
+        if error is None or told or isinstance(error, _EXPECTED):
+            return
+        self.call_exception_handler(
+            {
+                "message": f"Exception in {task._describe_handler()}",
+                "exception": error,
+                "task": task,
+            }
+        )
+
+    def _sleep(self, task: Task[Any], seconds: float) -> Leave:
+        return self._core.call_later(seconds, task._resume, context=task._context).cancel
+
+    def _join(self, task: Task[Any], other: Task[Any]) -> Leave:
+        if not isinstance(other, Task):
+            raise TypeError(f"a task can be joined, not {other!r}")
+        if other is task:
+            raise RuntimeError("a task cannot wait for itself")
+        if other.done():
+            return self._core.call_soon(task._joined, other, context=task._context).cancel
+        other._joining.append(task)
+        return lambda: other._joining.remove(task)
+
+    def _run_in_pool(self, task: Task[Any], function: Any, args: tuple[Any, ...]) -> Leave:
+        def go_on(step: Callable[[Any], None], value: Any) -> None:
+            self._core.call_soon(step, value, context=task._context)
+
+        call = self.run_in_pool(
+            function,
+            *args,
+            callback=partial(go_on, task._resume),
+            on_error=partial(go_on, task._throw),
+        )
+        return call.cancel

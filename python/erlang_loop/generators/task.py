@@ -1,0 +1,144 @@
+"""A task: a generator, and what it waits for."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..blocking import place
+from .requests import Steps
+
+if TYPE_CHECKING:
+    from .loop import GeneratorLoop
+
+T = TypeVar("T")
+
+_numbers = itertools.count(1)
+
+
+class TaskCancelledError(Exception):
+    """The task that was joined has been cancelled."""
+
+
+class Task(Generic[T]):
+    """What `create_task` answers. It ends when its generator does, by itself or cancelled."""
+
+    def __init__(self, loop: GeneratorLoop, generator: Steps[T], name: str | None) -> None:
+        if not hasattr(generator, "send") or not hasattr(generator, "throw"):
+            raise TypeError(f"a generator was expected, got {generator!r}")
+        self.name = name or f"Task-{next(_numbers)}"
+        self._loop = loop
+        self._generator = generator
+        self._context = contextvars.copy_context()
+        self._running = False
+        self._done = False
+        self._cancelled = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._joining: list[Task[Any]] = []
+        #: Ends what it waits for; None while it runs or is about to.
+        self._leave: Callable[[], object] | None = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def result(self) -> T:
+        """What the generator returned; raises what it raised."""
+        if not self._done:
+            raise RuntimeError(f"{self!r} has not ended")
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[no-any-return]
+
+    def cancel(self) -> bool:
+        """Has the generator end where it stands: its `finally` blocks run. False: it has ended."""
+        if self._done:
+            return False
+        self._cancelled = True
+        if not self._running:
+            self._let_go()
+            self._loop.asyncio_loop.call_soon(self._close, context=self._context)
+        return True
+
+    # Called by the loop.
+
+    def _resume(self, value: Any = None) -> None:
+        self._leave = None
+        self._step(self._generator.send, value)
+
+    def _throw(self, error: BaseException) -> None:
+        self._leave = None
+        self._step(self._generator.throw, error)
+
+    def _step(self, go_on: Callable[[Any], Any], value: Any) -> None:
+        """Runs to the next request, which the loop then grants."""
+        if self._done:
+            return
+        self._running = True
+        try:
+            request = go_on(value)
+        except StopIteration as stop:
+            self._end(stop.value, None)
+            return
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._end(None, error)
+            raise
+        except BaseException as error:
+            self._end(None, error)
+            return
+        finally:
+            self._running = False
+        if self._cancelled:
+            # By itself, or by what it called.
+            self._close()
+            return
+        try:
+            self._leave = self._loop._grant(self, request)
+        except Exception as error:
+            # The request was wrong: the generator hears of it where it made it.
+            self._loop.asyncio_loop.call_soon(self._throw, error, context=self._context)
+
+    def _close(self) -> None:
+        if self._done:
+            return
+        try:
+            self._generator.close()
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._end(None, error)
+            raise
+        except BaseException as error:
+            self._end(None, error)
+        else:
+            self._end(None, TaskCancelledError(f"{self.name} was cancelled"))
+
+    def _end(self, result: Any, error: BaseException | None) -> None:
+        self._done = True
+        self._result, self._error = result, error
+        waiting, self._joining = self._joining, []
+        self._loop._ended(self, told=bool(waiting))
+        for other in waiting:
+            self._loop.asyncio_loop.call_soon(other._joined, self, context=other._context)
+
+    def _joined(self, other: Task[Any]) -> None:
+        if other._error is not None:
+            self._throw(other._error)
+        else:
+            self._resume(other._result)
+
+    def _let_go(self) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+    def _describe_handler(self) -> str:
+        name = getattr(self._generator, "__qualname__", repr(self._generator))
+        return f"{name}() of {self.name}{place(self._generator, 'gi')}"
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self._cancelled else "done" if self._done else "pending"
+        return f"<Task {self.name} {state}: {self._describe_handler()}>"

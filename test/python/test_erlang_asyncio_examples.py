@@ -1,0 +1,139 @@
+"""The example programs that define `erlang_asyncio` run as they are written, here and as programs.
+
+They are the files `spec_examples/asyncio_*.py`, to the letter; what an example leaves open (a
+function it only names, a handler it only defines) is supplied around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import erlang_asyncio
+import httpx
+import pytest
+from command import ERLANG_LOOP, ROOT, running
+from erlang_loop import ErlangEventLoop
+from test_spec_examples import example, finished
+
+pytestmark = pytest.mark.ours
+
+
+@pytest.mark.parametrize("name", ["basic", "run", "gather", "wait_for", "create_task", "wait"])
+def test_program(name: str) -> None:
+    assert finished(example(f"asyncio_{name}.py")) == ""
+
+
+def run(name: str, **names: object) -> dict[str, Any]:
+    """Runs an example here; what it defines."""
+    namespace = {"__name__": "example", **names}
+    exec(compile(example(f"asyncio_{name}.py"), name, "exec"), namespace)
+    return namespace
+
+
+def test_what_the_handler_answers() -> None:
+    assert run("basic")["result"] == "done"
+    assert run("run")["result"] == 42
+
+
+def test_sleep() -> None:
+    erlang_asyncio.run(run("sleep")["example"]())
+
+
+async def ask_forever() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("slow_operation", "error"),
+    [(lambda: erlang_asyncio.sleep(0), None), (ask_forever, erlang_asyncio.TimeoutError)],
+)
+def test_timeout(
+    slow_operation: Callable[[], Awaitable[None]], error: type[Exception] | None
+) -> None:
+    main = run("timeout", slow_operation=slow_operation)["main"]
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        erlang_asyncio.run(main())
+
+
+def test_loop_functions_without_a_running_loop() -> None:
+    """The last one raises there, as its comment says; the one before has set the loop."""
+    asyncio.set_event_loop(None)
+    # The example gets it, and drops it without closing it.
+    first = erlang_asyncio.get_event_loop()
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        run("loops")
+    second = erlang_asyncio.get_event_loop()
+    asyncio.set_event_loop(None)
+    assert first is not second
+    for loop in (first, second):
+        assert type(loop) is ErlangEventLoop
+        loop.close()
+
+
+async def test_loop_functions_in_a_running_loop(loop) -> None:
+    try:
+        assert run("loops")["loop"] is loop
+    finally:
+        made = asyncio.get_event_loop_policy()._local._loop
+        erlang_asyncio.set_event_loop(loop)
+        assert type(made) is ErlangEventLoop
+        made.close()
+
+
+def test_exceptions_and_constants() -> None:
+    run("names")
+
+
+async def test_fastapi_in_process(loop) -> None:
+    """Through ASGI, without a socket; a hundred sleep at the same time."""
+    app = run("fastapi")["app"]
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        assert (await client.get("/delay", params={"ms": 5})).json() == {"slept_ms": 5}
+        assert (await client.get("/delay", params={"ms": "soon"})).status_code == 422
+        began = loop.time()
+        answers = await asyncio.gather(*(client.get("/delay") for _ in range(100)))
+        took = loop.time() - began
+    assert [answer.json() for answer in answers] == [{"slept_ms": 100}] * 100
+    # One after another they would take 10 seconds.
+    assert 0.1 <= took < 5
+
+
+@contextlib.contextmanager
+def uvicorn_server() -> Iterator[str]:
+    """The example under uvicorn's own command line, in a node; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.set_inheritable(True)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        folder = ROOT / "test" / "python" / "spec_examples"
+        options = ["--fd", str(listener.fileno()), "--app-dir", str(folder)]
+        options += ["--log-level", "warning"]
+        with running(
+            ERLANG_LOOP,
+            *["-m", "uvicorn", "asyncio_fastapi:app", *options],
+            pass_fds=[listener.fileno()],
+        ):
+            yield address
+
+
+def test_fastapi_under_uvicorn() -> None:
+    """Real HTTP from another process; requests wait in the listener until the server is there."""
+    with uvicorn_server() as address:
+        with urllib.request.urlopen(f"{address}/delay?ms=20", timeout=60) as answer:
+            assert json.load(answer) == {"slept_ms": 20}
+        with pytest.raises(urllib.error.HTTPError, match="422"):
+            urllib.request.urlopen(f"{address}/delay?ms=x", timeout=60)
+
+        async def ask_all() -> list[object]:
+            async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+                answers = [client.get("/delay", params={"ms": ms}) for ms in range(50)]
+                return [one.json() for one in await asyncio.gather(*answers)]
+
+        assert asyncio.run(ask_all()) == [{"slept_ms": ms} for ms in range(50)]
