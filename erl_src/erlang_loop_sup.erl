@@ -8,6 +8,7 @@
 %%   py_interpreter        starts Python when it is needed
 %%   py_calls              looks after the threads of plain functions
 %%   py_event_loop_sup     the default loop
+%%   py_watchdog           sees loops that are stuck
 %% '''
 %%
 %% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
@@ -48,5 +49,6 @@ init([]) ->
                 id => py_event_loop_sup,
                 start => {py_event_loop_sup, start_link, []},
                 type => supervisor
-            }
+            },
+            #{id => py_watchdog, start => {py_watchdog, start_link, []}}
         ]}}.

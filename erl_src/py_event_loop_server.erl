@@ -15,7 +15,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, stop/2]).
+-export([start_link/1, stop/2, stuck_policy/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -record(state, {
@@ -23,6 +23,7 @@
     loop :: py_nif:loop_ref(),
     token :: integer(),
     timers = py_keeper:new() :: py_keeper:timers(),
+    stuck_policy = default :: py_watchdog:policy() | default,
     %% Who wants to know what did not end.
     stopping = [] :: [gen_server:from()]
 }).
@@ -42,6 +43,11 @@ started(ignore) -> {error, ignore}.
 stop(Loop, Timeout) ->
     gen_server:call(Loop, stop, Timeout).
 
+%% @doc What is to be done about this loop when it is stuck.
+-spec stuck_policy(pid()) -> py_watchdog:policy() | default.
+stuck_policy(Loop) ->
+    gen_server:call(Loop, stuck_policy, 1000).
+
 -spec init(py_event_loop:options()) -> {ok, #state{}} | {stop, term()}.
 init(Options) ->
     %% So that terminate/2 runs when the supervisor stops us.
@@ -56,7 +62,10 @@ init(Options) ->
             Text = atom_to_binary(Name),
             case py_nif:python_loop_start(Token, Text, Init, Limit, Patience) of
                 {ok, Loop} ->
-                    State = #state{name = Name, loop = Loop, token = Token},
+                    Policy = maps:get(stuck_policy, Options, default),
+                    State = #state{
+                        name = Name, loop = Loop, token = Token, stuck_policy = Policy
+                    },
                     wait_ready(State, maps:get(default, Options, false));
                 {error, Reason} ->
                     {stop, Reason}
@@ -86,11 +95,13 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {noreply, #state{}} | {reply, {error, unknown_call}, #state{}}.
+    {noreply, #state{}} | {reply, py_watchdog:policy() | default | {error, unknown_call}, #state{}}.
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
     %% `closed': the thread's last message is on its way.
     _ = py_nif:python_loop_stop(State#state.loop),
     {noreply, State#state{stopping = [From | Stopping]}};
+handle_call(stuck_policy, _From, State) ->
+    {reply, State#state.stuck_policy, State};
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
     {reply, {error, unknown_call}, State}.

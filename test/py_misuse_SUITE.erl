@@ -147,6 +147,9 @@ signatures() ->
         python_eval_error => [int, bin, atom, term, term],
         %% Answers {error, not_started} to anything while Python is down; py_call_SUITE has it.
         task_submit => [term, term, term],
+        stream_submit => [term, term, pid, size],
+        stream_demand => [poll_set, size],
+        stream_cancel => [poll_set],
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
@@ -154,7 +157,11 @@ signatures() ->
         python_loop_start => [int, bin, bin, size, size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
-        python_loop_of => [pid]
+        python_loop_of => [pid],
+        loop_lag => [pid],
+        watchdog_look => [size],
+        watchdog_stacks => [int, size],
+        watchdog_interrupt => [size, size]
     }.
 
 %% All terms are.

@@ -20,6 +20,7 @@
     the_signals_process/1,
     the_interpreter_process/1,
     the_calls_process/1,
+    the_watchdog/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
@@ -33,7 +34,7 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
--export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
+-export([kill_calls/0, kill_watchdog/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -285,6 +286,19 @@ kill_calls() ->
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Task)),
     called:is_logged("called.block ended"),
+    log_watch:stop().
+
+the_watchdog(_Config) -> called:in_node([{stuck_after, 200}], kill_watchdog, ?MODULE).
+
+kill_watchdog() ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ok = log_watch:start(),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2]),
+    called:is_logged("sleep_on_the_loop"),
+    _ = mortal:kill_registered(py_watchdog),
+    true = ets:delete_all_objects(log_watch),
+    called:is_logged("sleep_on_the_loop"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
     log_watch:stop().
 
 the_default_loop(_Config) ->

@@ -24,7 +24,7 @@
 batch({Seed, Number}, Count, Signatures) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
         _ = rand:seed(exsss, {Seed, Number, Count}),
-        Functions = maps:to_list(Signatures) ++ [{F, []} || {F, 0} <- exported()],
+        Functions = [{F, kinds(F, Arity, Signatures)} || {F, Arity} <- exported()],
         exit({done, calls(Count, Functions, pool(), #{calls => 0})})
     end),
     receive
@@ -34,6 +34,10 @@ batch({Seed, Number}, Count, Signatures) ->
 
 exported() ->
     [FA || {F, _} = FA <- py_nif:module_info(exports), F =/= module_info].
+
+%% A function that nobody has described gets anything.
+kinds(Function, Arity, Signatures) ->
+    maps:get(Function, Signatures, lists:duplicate(Arity, term)).
 
 %% A sink takes the messages that a keeper would get, and never answers.
 pool() ->

@@ -13,3 +13,4 @@ mod signals;
 mod tasks;
 mod test_sockets;
 mod timers;
+mod watchdog;

@@ -13,7 +13,7 @@ use rustler::{Env, LocalPid};
 use super::erlang_side::{ErlangSide, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, PollSet, Requests};
+use super::{registry, PollSet, Pulse, Requests};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -37,6 +37,7 @@ pub struct NativeLoop {
     pub policy: WaitPolicy,
     pub signals: Signals,
     pub requests: Requests,
+    pub pulse: Pulse,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -110,6 +111,7 @@ impl NativeLoop {
             policy,
             signals: Signals::default(),
             requests: Requests::new(request_limit),
+            pulse: Pulse::default(),
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),

@@ -37,6 +37,7 @@ mod read_buffer;
 mod ready;
 mod sleep;
 mod sock_operation;
+pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
 mod timer_handle;
