@@ -1,7 +1,7 @@
 %% @doc Loops as Erlang code uses them.
 %%
 %% A loop that Erlang starts is a process: link to it, supervise it, name it. Coroutines run on
-%% the loop's own thread, plain functions beside it, so that they never hold it up.
+%% the loop's thread, plain functions beside it, so that they never hold it up.
 %%
 %% ```
 %% {ok, Loop} = py_event_loop:start_link(#{init => <<"import asyncio">>}),
@@ -13,7 +13,7 @@
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
--export([get_loop/0]).
+-export([get_loop/0, loop_ref/1]).
 %% For py.
 -export([target/1]).
 %% For erlang_loop_app.
@@ -28,6 +28,15 @@
     %% Python code to run on the loop's thread before the loop takes requests. If it raises, the
     %% loop does not start.
     init => unicode:chardata(),
+    %% Always `true': the loop has a process of its own, and ends with it.
+    isolated => true,
+    %% `own': a thread for this loop alone. `shared' (unless given): the first loops have a thread
+    %% each, beyond `loop_threads' (8) of them they share. A loop stays on its thread for life; a
+    %% thread that is busy gets no more loops.
+    thread => own | shared,
+    %% How the loop's thread waits before the VM waits for it: microseconds to `spin' at most,
+    %% milliseconds to wait by itself (`warm'); `beam': neither. Implies `thread => own'.
+    waiting => beam | #{spin => non_neg_integer(), warm => non_neg_integer()},
     %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
     max_queue => pos_integer(),
     %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
@@ -36,7 +45,9 @@
     %% What to do when it is stuck, if not what the application's `stuck_policy' says.
     stuck_policy => py_watchdog:policy(),
     %% For py_event_loop_sup.
-    default => boolean()
+    default => boolean(),
+    %% No Python: events go to this process, see py_callback_loop. With `name' only.
+    callbacks => pid()
 }.
 -type task_info() :: #{
     name := binary(),
@@ -55,14 +66,15 @@
 
 -define(DEFAULT, {?MODULE, default_loop}).
 
-%% @doc Starts a loop on a thread of its own, and the process that owns it.
+%% @doc Starts a loop, and the process that owns it. An option that is unknown or wrong raises
+%% `{bad_option, What, Why}'. Python is not troubled before something is asked of the loop, unless
+%% it has init code. With `callbacks' there is neither thread nor Python: the loop's events are
+%% messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(#{callbacks := _} = Options) ->
+    py_callback_loop:start_link(Options);
 start_link(Options) ->
-    Known = [name, init, max_queue, patience, stuck_policy, default],
-    [] =:= maps:keys(maps:without(Known, Options)) orelse error(badarg, [Options]),
-    Policies = [report, interrupt, restart],
-    lists:member(maps:get(stuck_policy, Options, report), Policies) orelse error(badarg, [Options]),
-    py_event_loop_server:start_link(Options).
+    py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
 %% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
 -spec child_spec(options()) -> supervisor:child_spec().
@@ -233,6 +245,15 @@ registered_name(Pid) ->
 
 pid(Loop) when is_pid(Loop), node(Loop) =:= node() -> Loop;
 pid(Loop) when is_atom(Loop) -> whereis(Loop).
+
+%% @doc The reference of a loop that was started with `callbacks', for `py_nif' calls.
+-spec loop_ref(loop()) -> {ok, py_nif:loop_ref()} | {error, loop_down}.
+loop_ref(Loop) ->
+    try
+        py_callback_loop:ref(Loop)
+    catch
+        exit:_ -> {error, loop_down}
+    end.
 
 %% @doc The node's default loop, for `py_nif' calls. It lives as long as the application runs.
 -spec get_loop() -> {ok, py_nif:loop_ref()} | {error, not_started}.

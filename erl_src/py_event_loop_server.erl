@@ -22,17 +22,17 @@
     name :: atom(),
     loop :: py_nif:loop_ref(),
     token :: integer(),
+    stuck_policy :: py_watchdog:policy() | default,
     timers = py_keeper:new() :: py_keeper:timers(),
-    stuck_policy = default :: py_watchdog:policy() | default,
     %% Who wants to know what did not end.
     stopping = [] :: [gen_server:from()]
 }).
 
--spec start_link(py_event_loop:options()) -> {ok, pid()} | {error, term()}.
-start_link(#{name := Name} = Options) when is_atom(Name), Name =/= undefined ->
-    started(gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}]));
-start_link(Options) ->
-    started(gen_server:start_link(?MODULE, Options, [{timeout, infinity}])).
+-spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
+start_link(#{name := undefined} = Options) ->
+    started(gen_server:start_link(?MODULE, Options, [{timeout, infinity}]));
+start_link(#{name := Name} = Options) ->
+    started(gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}])).
 
 started({ok, Pid}) -> {ok, Pid};
 started({error, Reason}) -> {error, Reason};
@@ -48,40 +48,42 @@ stop(Loop, Timeout) ->
 stuck_policy(Loop) ->
     gen_server:call(Loop, stuck_policy, 1000).
 
--spec init(py_event_loop:options()) -> {ok, #state{}} | {stop, term()}.
-init(Options) ->
+-spec init(py_event_loop_options:checked()) -> {ok, #state{}} | {stop, term()}.
+init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Options}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
-    Name = maps:get(name, Options, undefined),
-    Init = unicode:characters_to_binary(maps:get(init, Options, <<>>)),
-    Limit = maps:get(max_queue, Options, 100_000),
-    Patience = maps:get(patience, Options, 5000),
-    case py_interpreter:ensure_started() of
-        ok ->
-            Token = erlang:unique_integer(),
-            Text = atom_to_binary(Name),
-            case py_nif:python_loop_start(Token, Text, Init, Limit, Patience) of
-                {ok, Loop} ->
-                    Policy = maps:get(stuck_policy, Options, default),
-                    State = #state{
-                        name = Name, loop = Loop, token = Token, stuck_policy = Policy
-                    },
-                    wait_ready(State, maps:get(default, Options, false));
-                {error, Reason} ->
-                    {stop, Reason}
-            end;
-        {error, Reason} ->
-            {stop, Reason}
+    Token = erlang:unique_integer(),
+    State = fun(Loop) ->
+        #state{name = Name, loop = Loop, token = Token, stuck_policy = Policy}
+    end,
+    case start(Token, Options) of
+        {ok, ready, Loop} -> started_as(IsDefault, State(Loop));
+        {ok, starting, Loop} -> wait_ready(State(Loop), IsDefault);
+        {error, Reason} -> {stop, Reason}
     end.
+
+start(Token, Options) ->
+    case py_nif:python_loop_start(Token, Options) of
+        {error, not_started} ->
+            case py_interpreter:ensure_started() of
+                ok -> py_nif:python_loop_start(Token, Options);
+                {error, Reason} -> {error, Reason}
+            end;
+        Answer ->
+            Answer
+    end.
+
+started_as(true, State) ->
+    ok = py_nif:python_loop_set_default(State#state.loop),
+    {ok, State};
+started_as(false, State) ->
+    {ok, State}.
 
 %% The init code runs for as long as it likes; it may use the loop, which then needs its keeper.
 wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     receive
-        {py_loop, Token, ready} when IsDefault ->
-            ok = py_nif:python_loop_set_default(State#state.loop),
-            {ok, State};
         {py_loop, Token, ready} ->
-            {ok, State};
+            started_as(IsDefault, State);
         {py_loop, Token, {failed, Exception}} ->
             {stop, {init_failed, Exception}};
         {'EXIT', _Parent, Reason} ->
@@ -95,11 +97,17 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {noreply, #state{}} | {reply, py_watchdog:policy() | default | {error, unknown_call}, #state{}}.
+    {noreply, #state{}}
+    | {stop, normal, {ok, []}, #state{}}
+    | {reply, py_watchdog:policy() | default | {error, unknown_call}, #state{}}.
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
-    %% `closed': the thread's last message is on its way.
-    _ = py_nif:python_loop_stop(State#state.loop),
-    {noreply, State#state{stopping = [From | Stopping]}};
+    case py_nif:python_loop_stop(State#state.loop) of
+        ok -> {noreply, State#state{stopping = [From | Stopping]}};
+        %% The thread's last message is on its way.
+        {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
+        %% Nobody has asked anything of it.
+        ended -> {stop, normal, {ok, []}, State}
+    end;
 handle_call(stuck_policy, _From, State) ->
     {reply, State#state.stuck_policy, State};
 handle_call(Call, {From, _}, State) ->

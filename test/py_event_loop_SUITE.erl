@@ -3,10 +3,11 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_group/2, end_per_group/2]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
-    coroutines_run_on_the_loops_own_thread/1,
+    coroutines_run_on_the_loops_thread/1,
     plain_functions_do_not_hold_up_the_loop/1,
     init_code_is_run/1,
     init_code_may_use_the_loop/1,
@@ -36,9 +37,13 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init, init_per_suite, end_per_suite]) =:= false].
+%% Everything holds for a loop that has its thread for itself, and for one that shares it.
+all() -> [{group, own}, {group, shared}].
+
+groups() ->
+    Others = [module_info, init, init_per_suite, end_per_suite],
+    Cases = [Case || {Case, 1} <- ?MODULE:module_info(exports), not lists:member(Case, Others)],
+    [{own, [], Cases}, {shared, [], Cases}].
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -46,6 +51,36 @@ init_per_suite(Config) ->
 
 end_per_suite(_Config) ->
     called:stop().
+
+init_per_group(own, Config) ->
+    ok = persistent_term:put(?MODULE, own),
+    Config;
+init_per_group(shared, Config) ->
+    ok = persistent_term:put(?MODULE, shared),
+    ok = py_nif:python_loop_threads(1),
+    %% Two neighbours, so that their thread is one for many, whatever the test's loop does.
+    Neighbours = [Loop || _ <- [1, 2], {ok, Loop} <- [py_event_loop:start_link(#{})]],
+    lists:foreach(
+        fun(Loop) ->
+            unlink(Loop),
+            {ok, _} = py_event_loop:run(Loop, called, loop_thread, [])
+        end,
+        Neighbours
+    ),
+    [{neighbours, Neighbours} | Config].
+
+end_per_group(own, _Config) ->
+    ok;
+end_per_group(shared, Config) ->
+    %% They have noticed nothing.
+    _ = [
+        begin
+            ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+            ?assertEqual({ok, []}, py_event_loop:stop(Loop))
+        end
+     || Loop <- proplists:get_value(neighbours, Config)
+    ],
+    py_nif:python_loop_threads(8).
 
 init_per_testcase(_Case, Config) ->
     {ok, _} = py:call(called, take_events, []),
@@ -55,7 +90,7 @@ end_per_testcase(_Case, Config) ->
     ok = called:settle(),
     leak_check:end_case(Config).
 
-coroutines_run_on_the_loops_own_thread(_Config) ->
+coroutines_run_on_the_loops_thread(_Config) ->
     with_loop(#{}, fun(Loop) ->
         {ok, Thread} = py_event_loop:run(Loop, called, loop_thread, []),
         ?assertEqual({ok, Thread}, py_event_loop:run(Loop, called, loop_thread, [])),
@@ -96,10 +131,10 @@ init_code_may_use_the_loop(_Config) ->
 init_code_that_fails(_Config) ->
     _ = process_flag(trap_exit, true),
     {error, {init_failed, #{message := Message}}} =
-        py_event_loop:start_link(#{init => <<"raise ValueError('on purpose')">>}),
+        start_link(#{init => <<"raise ValueError('on purpose')">>}),
     ?assertEqual(<<"on purpose">>, Message),
-    {error, {init_failed, _}} = py_event_loop:start_link(#{init => <<"raise SystemExit(3)">>}),
-    {error, {init_failed, _}} = py_event_loop:start_link(#{init => <<"if">>}),
+    {error, {init_failed, _}} = start_link(#{init => <<"raise SystemExit(3)">>}),
+    {error, {init_failed, _}} = start_link(#{init => <<"if">>}),
     flush_exits().
 
 a_loop_has_a_name(_Config) ->
@@ -112,12 +147,12 @@ a_loop_has_a_name(_Config) ->
     ?assertEqual({error, loop_down}, py_event_loop:submit(my_loop, called, add_later, [1, 2])).
 
 unknown_options_raise(_Config) ->
-    ?assertError(badarg, py_event_loop:start_link(#{no_such => 1})).
+    ?assertError({bad_option, {no_such, 1}, _}, py_event_loop:start_link(#{no_such => 1})).
 
 %% The end
 
 stop_cancels_tasks_and_runs_finalizers(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
     {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
     called:has_noted(<<"x started">>),
@@ -128,7 +163,7 @@ stop_cancels_tasks_and_runs_finalizers(_Config) ->
     eventually:is(false, fun() -> is_process_alive(Loop) end).
 
 stop_reports_what_does_not_end(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{patience => 100}),
+    {ok, Loop} = start_link(#{patience => 100}),
     {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, []),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     {ok, [#{name := Name, stack := [_ | _]}]} = py_event_loop:stop(Loop),
@@ -136,7 +171,7 @@ stop_reports_what_does_not_end(_Config) ->
     ?assertEqual({error, loop_down}, py:await(Task)).
 
 stop_gives_up_a_stuck_loop(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
@@ -146,12 +181,12 @@ stop_gives_up_a_stuck_loop(_Config) ->
     {ok, _} = py:call(called, release, []).
 
 stop_twice_is_noproc(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
     ?assertEqual({error, noproc}, py_event_loop:stop(Loop)).
 
 a_stopping_loop_takes_no_work(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{patience => 300}),
+    {ok, Loop} = start_link(#{patience => 300}),
     {ok, _} = py_event_loop:submit(Loop, called, refuse_to_end, []),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     Self = self(),
@@ -166,7 +201,7 @@ a_stopping_loop_takes_no_work(_Config) ->
     end.
 
 a_killed_loop_answers_1000_callers(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     unlink(Loop),
     Callers = [
         spawn_monitor(fun() ->
@@ -186,7 +221,7 @@ a_killed_loop_answers_1000_callers(_Config) ->
     ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])).
 
 a_killed_loop_cancels_its_tasks(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
     {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
@@ -197,7 +232,7 @@ a_killed_loop_cancels_its_tasks(_Config) ->
     called:has_noted(<<"x cancelled">>).
 
 a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
     {ok, Stuck} = py_event_loop:submit(Loop, called, block_loop, []),
@@ -211,7 +246,7 @@ a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
 a_linked_owner_takes_its_loop_along(_Config) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
-        {ok, Loop} = py_event_loop:start_link(#{}),
+        {ok, Loop} = start_link(#{}),
         Self ! {loop, Loop},
         receive
             stop -> exit(enough)
@@ -230,7 +265,7 @@ a_linked_owner_takes_its_loop_along(_Config) ->
     called:has_noted(<<"x cancelled">>).
 
 a_supervisor_restarts_a_fresh_loop(_Config) ->
-    Spec = py_event_loop:child_spec(#{name => my_loop, init => <<"import called; called.note('init')">>}),
+    Spec = child_spec(#{name => my_loop, init => <<"import called; called.note('init')">>}),
     {ok, Sup} = supervisor:start_link(?MODULE, Spec),
     called:has_noted(<<"init">>),
     ?assertEqual({ok, false}, py_event_loop:run(my_loop, called, mark_loop, [])),
@@ -323,15 +358,21 @@ system_exit_does_not_end_the_loop(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2]))
     end).
 
-many_loops(_Config) ->
-    Loops = [Loop || _ <- lists:seq(1, 30), {ok, Loop} <- [py_event_loop:start_link(#{})]],
+many_loops(Config) ->
+    Loops = [Loop || _ <- lists:seq(1, 30), {ok, Loop} <- [start_link(#{})]],
     Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
-    ?assertEqual(30, length(lists:usort(Threads))),
+    Different = length(lists:usort(Threads)),
+    case proplists:get_value(neighbours, Config) of
+        undefined -> ?assertEqual(30, Different);
+        %% A thread that happens to be busy gets no more loops.
+        _ -> ?assert(Different =< 4)
+    end,
+    ?assertEqual(Threads, [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops]),
     _ = [?assertEqual({ok, []}, py_event_loop:stop(Loop)) || Loop <- Loops].
 
 %% A program that calls loop.stop() has its way: the process ends, and who waits is told.
 a_loop_that_stops_itself(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Loop} = start_link(#{}),
     Monitor = monitor(process, Loop),
     {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
     called:has_noted(<<"x started">>),
@@ -343,8 +384,14 @@ a_loop_that_stops_itself(_Config) ->
 
 %% The pieces
 
+start_link(Options) ->
+    py_event_loop:start_link(Options#{thread => persistent_term:get(?MODULE)}).
+
+child_spec(Options) ->
+    py_event_loop:child_spec(Options#{thread => persistent_term:get(?MODULE)}).
+
 with_loop(Options, Fun) ->
-    {ok, Loop} = py_event_loop:start_link(Options),
+    {ok, Loop} = start_link(Options),
     Fun(Loop),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 

@@ -78,6 +78,7 @@ wrong_types_raise_badarg(_Config) ->
         bins => [<<"x">>],
         int => 1,
         map => #{},
+        loop_options => loop_options(),
         term => [a | b],
         timeout => 0
     },
@@ -97,11 +98,16 @@ wrong_types_raise_badarg(_Config) ->
     ok = py_nif:event_loop_destroy(Loop),
     _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]].
 
+loop_options() ->
+    #{native := Options} = py_event_loop_options:check(#{}),
+    Options.
+
 functions() ->
     [F || {F, Arity} <- py_nif:module_info(exports), F =/= module_info, Arity > 0].
 
 signatures() ->
     #{
+        event_loop_new_for => [pid],
         event_loop_destroy => [loop],
         event_loop_set_router => [loop, pid],
         event_loop_set_worker => [loop, pid],
@@ -147,14 +153,22 @@ signatures() ->
         python_eval_error => [int, bin, atom, term, term],
         %% Answers {error, not_started} to anything while Python is down; py_call_SUITE has it.
         task_submit => [term, term, term],
-        stream_submit => [term, term, pid, size],
-        stream_demand => [poll_set, size],
-        stream_cancel => [poll_set],
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
-        calls_started => [pid, size, size],
-        python_loop_start => [int, bin, bin, size, size],
+        stream_submit => [term, term, term, term],
+        stream_demand => [poll_set, id],
+        stream_cancel => [poll_set],
+        questions_started => [pid],
+        question_take => [poll_set],
+        question_answer => [poll_set, term],
+        question_raise => [poll_set, atom, term, term],
+        mailbox_opened => [poll_set],
+        mailbox_deliver => [poll_set, term],
+        mailbox_exit => [poll_set, pid, term],
+        calls_started => [pid, size, size, size],
+        python_loop_start => [int, loop_options],
+        python_loop_threads => [size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
         python_loop_of => [pid],
@@ -177,6 +191,7 @@ not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
             bin -> [1, -1, []];
             bins -> [1, <<"x">>, [1], [<<"x">> | <<"y">>]];
             bool -> [1, true_or_false, []];
+            loop_options -> [[], #{}, (loop_options())#{own := 1}, (loop_options())#{spin := a}];
             _ -> [1, -1, <<"x">>, []]
         end.
 

@@ -58,7 +58,7 @@ wrong_settings_are_refused(_Config) ->
         end,
         [{stuck_after, 0}, {stuck_after, often}, {stuck_policy, panic}]
     ),
-    ?assertError(badarg, py_event_loop:start_link(#{stuck_policy => panic})).
+    ?assertError({bad_option, _, _}, py_event_loop:start_link(#{stuck_policy => panic})).
 
 %% In the other node
 

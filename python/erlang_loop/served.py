@@ -1,67 +1,90 @@
-"""A loop that Erlang started: `py_event_loop:start_link/1`. Its thread calls `serve`."""
+"""A loop that Erlang started: `py_event_loop:start_link/1`.
+
+A runner's thread (`native/py_nif/src/python/runner.rs`) makes it with `begin` and runs its turns,
+between those of other loops that it may carry.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
-from collections.abc import Callable
+import sys
+import threading
 from typing import Any
 
+from . import compat
 from .loop import ErlangEventLoop
 
 #: Name, state, what it runs, and where it stands: (file, line, function), outermost first.
 Description = tuple[str, str, str, list[tuple[str, int, str]]]
 
 
-def serve(name: str, init: str, ready: Callable[[], None], patience: float) -> list[Description]:
-    """Run `init`, then the loop until Erlang wants it to end. Answers what did not end."""
-    left, closed = _serve(name, init, ready, patience)
-    if closed() is not None:
-        # Exceptions of cancelled tasks hold it in cycles, and with it two fds.
-        gc.collect()
-    return left
+class Served:
+    """What a runner does with a loop, besides its turns."""
+
+    def __init__(self, loop: ErlangEventLoop, patience: float) -> None:
+        self.loop = loop
+        self._patience = patience
+        self._firstiter = loop._asyncgen_firstiter_hook
+        self._finalizer = loop._asyncgen_finalizer_hook
+
+    def enter(self) -> None:
+        """The loop's turns come next: make the thread look as inside its `run_forever`."""
+        loop = self.loop
+        # It stays until the end: the loop is running, also while another one has its turn.
+        loop._thread_id = threading.get_ident()
+        loop._set_coroutine_origin_tracking(loop._debug)
+        sys.set_asyncgen_hooks(firstiter=self._firstiter, finalizer=self._finalizer)
+        asyncio.set_event_loop(loop)
+        compat.running_loop_set(loop)
+
+    def leave(self) -> None:
+        """Another loop's turns come next."""
+        compat.running_loop_set(None)
+        asyncio.set_event_loop(None)
+        self.loop._set_coroutine_origin_tracking(False)
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
+
+    def wanted_to_exit(self, error: BaseException) -> None:
+        """A callback raised SystemExit or KeyboardInterrupt."""
+        self.loop.call_exception_handler(
+            {"message": "A task wanted to end the program", "exception": error}
+        )
+
+    def finish(self) -> asyncio.Task[list[Description]]:
+        """Start the task that ends all others. Its result is what did not end."""
+        return self.loop.create_task(_finish(self.loop, self._patience), name="erlang_loop.finish")
+
+    def end(self) -> None:
+        """Close the loop, which was left."""
+        self.loop._thread_id = None
+        self.loop.close()
 
 
-def _serve(
-    name: str, init: str, ready: Callable[[], None], patience: float
-) -> tuple[list[Description], weakref.ref[ErlangEventLoop]]:
+def begin(name: str, init: str, patience: float) -> Served:
+    """Make the loop and run its init code, which may use it."""
     loop = ErlangEventLoop()
     asyncio.set_event_loop(loop)
     try:
         if init:
             exec(compile(init, f"<init of {name}>", "exec"), {"__name__": "__erlang_loop_init__"})
-        ready()
-        _run(loop)
-        return _finish(loop, patience), weakref.ref(loop)
+        return Served(loop, patience)
+    except BaseException:
+        loop.close()
+        raise
     finally:
         asyncio.set_event_loop(None)
-        loop.close()
 
 
-def _run(loop: ErlangEventLoop) -> None:
-    while True:
-        try:
-            return loop.run_forever()
-        except (SystemExit, KeyboardInterrupt) as error:
-            # Whoever asked for the task that raised it has got it as the answer. Other tasks
-            # of the loop, and the node, do not end for it.
-            loop.call_exception_handler(
-                {"message": "A task wanted to end the program", "exception": error}
-            )
-
-
-def _finish(loop: ErlangEventLoop, patience: float) -> list[Description]:
+async def _finish(loop: ErlangEventLoop, patience: float) -> list[Description]:
     deadline = loop.time() + patience
     left: set[asyncio.Task[Any]] = set()
-    tasks = asyncio.all_tasks(loop)
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     if tasks:
         for task in tasks:
             task.cancel()
-        _, left = loop.run_until_complete(asyncio.wait(tasks, timeout=patience))
+        _, left = await asyncio.wait(tasks, timeout=patience)
     finalizers = loop.create_task(loop.shutdown_asyncgens(), name="shutdown_asyncgens")
-    wait = asyncio.wait([finalizers], timeout=max(0.1, deadline - loop.time()))
-    _, unfinished = loop.run_until_complete(wait)
+    _, unfinished = await asyncio.wait([finalizers], timeout=max(0.1, deadline - loop.time()))
     return [_describe(task, "waiting") for task in left | unfinished]
 
 

@@ -124,7 +124,18 @@ made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
 made(bins) -> [<<"x">>];
 made(map) -> #{x => 1};
+made(loop_options) -> loop_options();
 made(_) -> any_term:make(5).
+
+%% Right, or with one value that is not, or without one.
+loop_options() ->
+    #{native := Options} = py_event_loop_options:check(#{}),
+    Key = any_term:pick(maps:keys(Options)),
+    case rand:uniform(3) of
+        1 -> Options;
+        2 -> Options#{Key => any_term:make(3)};
+        3 -> maps:remove(Key, Options)
+    end.
 
 %% A reference of any kind is as wrong as can be: it is nearly right.
 anything(Pool) ->

@@ -6,11 +6,11 @@ use crate::counters::Counters;
 use crate::epoll::{EpollSet, EventBuffer, Interest};
 use crate::error::{Error, Result};
 use crate::life::Life;
-use crate::parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+use crate::parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 use crate::sys::timerfd::TimerFd;
 use crate::watches::{Direction, Mode, Ready, WatchId, Watches};
 use std::os::fd::RawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The timerfd, made when first needed, and what it is set to.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ struct Timer {
 /// BEAM may still watch [`raw_fd`](Self::raw_fd), and has to let go first.
 #[derive(Debug)]
 pub struct EventLoop {
-    /// The set; its descriptor is the one the BEAM watches.
-    pub set: EpollSet,
+    /// The set; its descriptor is the one the BEAM watches. Made when first needed.
+    set: OnceLock<EpollSet>,
     /// Guards the table and, with it, the order of changes to the set. Held for a few system
     /// calls at most, never while waiting or while foreign code runs.
     watches: Mutex<Watches>,
@@ -47,23 +47,53 @@ impl EventLoop {
     /// # Errors
     /// [`Os`](Error::Os) when descriptors or memory have run out.
     pub fn new() -> Result<Self> {
-        let set = EpollSet::new()?;
-        let parking = Parking::new()?;
-        set.add(parking.bell().raw_fd(), Interest::SIGNAL, WAKE_TOKEN)?;
-        Ok(Self {
-            set,
+        let new = Self::with(Parking::new());
+        new.set()?;
+        Ok(new)
+    }
+
+    /// A loop that may rest until its carrier is called. It has no descriptors before it watches
+    /// or waits for some.
+    #[must_use]
+    pub fn carried_by(carrier: Arc<dyn Carrier>) -> Self {
+        Self::with(Parking::carried_by(carrier))
+    }
+
+    fn with(parking: Parking) -> Self {
+        Self {
+            set: OnceLock::new(),
             watches: Mutex::default(),
             parking,
             life: Life::new(),
             counters: Counters::default(),
             timer: Mutex::default(),
-        })
+        }
     }
 
-    /// The epoll set's descriptor, readable exactly while there are events.
+    /// Makes the set if it is not there yet, and answers its descriptor.
+    ///
+    /// # Errors
+    /// [`Os`](Error::Os) when descriptors or memory have run out.
+    pub fn open_set(&self) -> Result<RawFd> {
+        self.set().map(EpollSet::raw_fd)
+    }
+
+    /// The epoll set, with the bell in it.
+    fn set(&self) -> Result<&EpollSet> {
+        if let Some(set) = self.set.get() {
+            return Ok(set);
+        }
+        let set = EpollSet::new()?;
+        set.add(self.parking.bell().fd()?, Interest::SIGNAL, WAKE_TOKEN)?;
+        // If another thread was first, ours is closed again; the bell is the same.
+        Ok(self.set.get_or_init(|| set))
+    }
+
+    /// The epoll set's descriptor, readable exactly while there are events. `None` for a loop
+    /// that has neither watched nor waited yet.
     #[must_use]
-    pub fn raw_fd(&self) -> RawFd {
-        self.set.raw_fd()
+    pub fn raw_fd(&self) -> Option<RawFd> {
+        self.set.get().map(EpollSet::raw_fd)
     }
 
     /// See [`Watches::watch`].
@@ -71,17 +101,21 @@ impl EventLoop {
     /// # Errors
     /// As there, and [`Closed`](Error::Closed).
     pub fn watch(&self, fd: RawFd, dir: Direction, key: u64, mode: Mode) -> Result<WatchId> {
-        self.open_watches()?.watch(&self.set, fd, dir, key, mode)
+        let set = self.set()?;
+        self.open_watches()?.watch(set, fd, dir, key, mode)
     }
 
     /// Ends a watch; `false` when it was gone already.
     pub fn unwatch(&self, id: WatchId, dir: Direction) -> bool {
-        lock(&self.watches).unwatch(&self.set, id, dir)
+        self.set
+            .get()
+            .is_some_and(|set| lock(&self.watches).unwatch(set, id, dir))
     }
 
     /// Ends whatever watch `fd` has in this direction and answers its key.
     pub fn unwatch_fd(&self, fd: RawFd, dir: Direction) -> Option<u64> {
-        lock(&self.watches).unwatch_fd(&self.set, fd, dir)
+        let set = self.set.get()?;
+        lock(&self.watches).unwatch_fd(set, fd, dir)
     }
 
     /// See [`Watches::pause`].
@@ -89,7 +123,8 @@ impl EventLoop {
     /// # Errors
     /// As there, and [`Closed`](Error::Closed).
     pub fn pause(&self, id: WatchId, dir: Direction) -> Result<()> {
-        self.open_watches()?.pause(&self.set, id, dir)
+        let set = self.set()?;
+        self.open_watches()?.pause(set, id, dir)
     }
 
     /// See [`Watches::resume`].
@@ -97,12 +132,15 @@ impl EventLoop {
     /// # Errors
     /// As there, and [`Closed`](Error::Closed).
     pub fn resume(&self, id: WatchId, dir: Direction) -> Result<()> {
-        self.open_watches()?.resume(&self.set, id, dir)
+        let set = self.set()?;
+        self.open_watches()?.resume(set, id, dir)
     }
 
     /// Ends both watches of `fd`. To be called before it is closed.
     pub fn forget_fd(&self, fd: RawFd) {
-        lock(&self.watches).forget_fd(&self.set, fd);
+        if let Some(set) = self.set.get() {
+            lock(&self.watches).forget_fd(set, fd);
+        }
     }
 
     /// The key watching `fd` in this direction, paused or not.
@@ -135,7 +173,8 @@ impl EventLoop {
         }
         if timer.fd.is_none() {
             let fd = TimerFd::new()?;
-            self.set.add(fd.raw_fd(), Interest::SIGNAL, TIMER_TOKEN)?;
+            self.set()?
+                .add(fd.raw_fd(), Interest::SIGNAL, TIMER_TOKEN)?;
             timer.fd = Some(fd);
         }
         if let Some(fd) = &timer.fd {
@@ -151,7 +190,13 @@ impl EventLoop {
     /// [`Closed`](Error::Closed), or what the kernel says.
     pub fn poll_now(&self, buf: &mut EventBuffer) -> Result<usize> {
         self.check_open()?;
-        self.set.poll(buf, Some(0))
+        match self.set.get() {
+            Some(set) => set.poll(buf, Some(0)),
+            None => {
+                buf.clear();
+                Ok(0)
+            }
+        }
     }
 
     /// Waits on the set itself, at most `timeout_ns`. A wake ends it, or keeps it from
@@ -162,12 +207,13 @@ impl EventLoop {
     pub fn poll_direct(&self, buf: &mut EventBuffer, timeout_ns: Option<u64>) -> Result<usize> {
         buf.clear();
         self.check_open()?;
+        let set = self.set()?;
         if !self.parking.begin_polling() {
             self.counters.wakeups.add_owned(1);
             return Ok(0);
         }
         self.counters.polls.add_owned(1);
-        let outcome = self.set.poll(buf, timeout_ns);
+        let outcome = set.poll(buf, timeout_ns);
         if self.parking.end_polling() {
             self.counters.wakeups.add_owned(1);
         }
@@ -194,9 +240,9 @@ impl EventLoop {
     /// Finds out whom the polled events concern and appends that to `out`, under one lock. The
     /// bell and the timer are left out: they have done their work by ending the wait.
     pub fn resolve_into(&self, buf: &EventBuffer, out: &mut Vec<Ready>) {
-        if buf.is_empty() {
+        let (false, Some(set)) = (buf.is_empty(), self.set.get()) else {
             return;
-        }
+        };
         let before = out.len();
         let mut stale = 0;
         let mut watches = lock(&self.watches);
@@ -205,7 +251,7 @@ impl EventLoop {
                 WAKE_TOKEN => {}
                 // It fired: setting it to the same time again is a change.
                 TIMER_TOKEN => lock(&self.timer).when_ns = None,
-                _ => match watches.resolve(&self.set, &event) {
+                _ => match watches.resolve(set, &event) {
                     Ready {
                         read: None,
                         write: None,
@@ -228,10 +274,12 @@ impl EventLoop {
     pub fn close(&self) -> Result<bool> {
         let first = self.life.close()?;
         if first {
-            // After the state, so that no watch can slip in between: see `open_watches`.
-            lock(&self.watches).clear(&self.set);
-            if let Some(fd) = lock(&self.timer).fd.take() {
-                let _gone_already = self.set.delete(fd.raw_fd());
+            if let Some(set) = self.set.get() {
+                // After the state, so that no watch can slip in between: see `open_watches`.
+                lock(&self.watches).clear(set);
+                if let Some(fd) = lock(&self.timer).fd.take() {
+                    let _gone_already = set.delete(fd.raw_fd());
+                }
             }
             self.wake();
         }

@@ -48,7 +48,7 @@ pub use error::{Error, Result};
 pub use event_loop::EventLoop;
 pub use inbox::{Inbox, PushError};
 pub use life::{Life, State};
-pub use parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 pub use pending::{Kind, Pending};
 pub use timers::{Cancel, TimerHeap};
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};

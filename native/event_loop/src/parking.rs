@@ -14,11 +14,12 @@
 //!
 //! | from | to | by | and then |
 //! |---|---|---|---|
-//! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex |
+//! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex. Was RESTING: call the carrier |
 //! | NOTIFIED | AWAKE | owner | looks at inbox, timers and the epoll set again |
 //! | AWAKE | POLLING | owner | epoll wait: events end it by themselves |
 //! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd for it |
-//! | POLLING, PARKED | AWAKE | owner | timed out, or events came |
+//! | AWAKE | RESTING | owner | goes away: its [`Carrier`] comes back with a thread when called |
+//! | POLLING, PARKED, RESTING | AWAKE | owner | timed out, or events came |
 //!
 //! *Arming*: the BEAM tells about the epoll fd once per request. `armed` says that a request is
 //! standing. It is cleared **before** the wake that reports the event (`disarmed`), and read
@@ -26,9 +27,10 @@
 //! The BEAM's watch is level-triggered: events older than the request fire it at once.
 
 use crate::clock::now_ns;
-use crate::error::Result;
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{Bell, Futex, Waited};
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The eventfd's token in the epoll set. No watch has it: descriptors are not negative.
 pub const WAKE_TOKEN: u64 = u64::MAX;
@@ -39,6 +41,14 @@ const AWAKE: u32 = 0;
 const NOTIFIED: u32 = 1;
 const POLLING: u32 = 2;
 const PARKED: u32 = 3;
+const RESTING: u32 = 4;
+
+/// Who runs loops that have no thread to themselves.
+pub trait Carrier: Debug + Send + Sync {
+    /// Somebody woke a loop that rested. Called once for each rest, by the thread that wakes,
+    /// whichever that is: it must not wait.
+    fn call(&self);
+}
 
 /// How a park ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,19 +72,30 @@ pub struct Parking {
     bell: Bell,
     /// Changed by read-modify-write as well, so that asking and reporting have one order.
     armed: AtomicBool,
+    /// Whom a wake calls while the owner rests. Never changes.
+    carrier: Option<Arc<dyn Carrier>>,
 }
 
 impl Parking {
     /// An owner that is awake.
-    ///
-    /// # Errors
-    /// [`Os`](crate::Error::Os) when descriptors have run out.
-    pub fn new() -> Result<Self> {
-        Ok(Self {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::begin(None)
+    }
+
+    /// An owner that is awake, and may [`rest`](Self::rest).
+    #[must_use]
+    pub fn carried_by(carrier: Arc<dyn Carrier>) -> Self {
+        Self::begin(Some(carrier))
+    }
+
+    fn begin(carrier: Option<Arc<dyn Carrier>>) -> Self {
+        Self {
             state: Futex::new(AWAKE),
-            bell: Bell::new()?,
+            bell: Bell::new(),
             armed: AtomicBool::new(false),
-        })
+            carrier,
+        }
     }
 
     /// What ends an epoll wait; it belongs into the set under [`WAKE_TOKEN`].
@@ -88,6 +109,11 @@ impl Parking {
         match self.state.word().swap(NOTIFIED, Ordering::AcqRel) {
             POLLING => self.bell.ring(),
             PARKED => self.state.wake(),
+            RESTING => {
+                if let Some(carrier) = &self.carrier {
+                    carrier.call();
+                }
+            }
             _ => {} // awake: it meets the word before it sleeps
         }
     }
@@ -111,6 +137,19 @@ impl Parking {
     /// Back from the epoll wait. Answers whether there was a wake, and takes it.
     pub fn end_polling(&self) -> bool {
         self.get_up()
+    }
+
+    /// Goes to rest: the next wake calls the carrier, who must have one. `false`: there was a
+    /// wake, which is taken; look at everything again.
+    pub fn rest(&self) -> bool {
+        debug_assert!(self.carrier.is_some(), "nobody would be called");
+        self.announce(RESTING)
+    }
+
+    /// The carrier comes for a reason of its own (an fd, a timer), not because it was called.
+    /// `false`: a wake was first, and has called it.
+    pub fn rise(&self) -> bool {
+        self.change(RESTING, AWAKE)
     }
 
     /// Sleeps until woken, at most `timeout` nanoseconds. Unless a request is standing, `arm`
@@ -191,6 +230,12 @@ impl Parking {
     }
 }
 
+impl Default for Parking {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -198,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_wake_before_sleeping_is_not_lost() {
-        let parking = Parking::new().unwrap();
+        let parking = Parking::new();
         parking.wake();
         assert!(parking.is_notified());
         assert!(!parking.begin_polling());
@@ -214,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_request_stands_until_reported() {
-        let parking = Parking::new().unwrap();
+        let parking = Parking::new();
         assert_eq!(parking.park(|| true, Some(1_000)), Parked::TimedOut);
         assert!(parking.is_armed());
         assert_eq!(
@@ -227,7 +272,7 @@ mod tests {
 
     #[test]
     fn without_a_watcher_it_does_not_sleep_and_keeps_the_wake() {
-        let parking = Parking::new().unwrap();
+        let parking = Parking::new();
         let nobody = || {
             parking.wake();
             false
@@ -237,9 +282,38 @@ mod tests {
         assert!(!parking.begin_polling());
     }
 
+    #[derive(Debug, Default)]
+    struct Calls(std::sync::atomic::AtomicUsize);
+
+    impl Carrier for Calls {
+        fn call(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_carrier_is_called_once_for_each_rest() {
+        let calls = Arc::new(Calls::default());
+        let count = || calls.0.load(Ordering::Relaxed);
+        let parking = Parking::carried_by(calls.clone());
+        assert!(parking.rest());
+        parking.wake();
+        parking.wake();
+        assert_eq!(count(), 1);
+        assert!(!parking.rest(), "the wake comes first");
+        assert!(parking.rest());
+        assert!(parking.rise() && !parking.rise());
+        parking.wake();
+        assert_eq!(count(), 1, "it was up");
+        assert!(!parking.rest() && parking.rest());
+        parking.wake();
+        assert!(!parking.rise(), "called instead");
+        assert_eq!(count(), 2);
+    }
+
     #[test]
     fn a_sleeper_is_woken_and_a_timeout_is_never_early() {
-        let parking = Parking::new().unwrap();
+        let parking = Parking::new();
         std::thread::scope(|scope| {
             scope.spawn(|| parking.wake());
             assert_eq!(parking.park(|| true, None), Parked::Woken);

@@ -32,7 +32,7 @@ struct Scene {
 impl Scene {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            parking: Parking::new().expect("no descriptors in the model"),
+            parking: Parking::new(),
             inbox: Inbox::new(),
             event: AtomicBool::new(false),
             requests: Mutex::new(0),
@@ -252,5 +252,60 @@ fn a_new_router_is_asked_again() {
             assert_eq!(scene.parking.park(arm, None), Parked::Woken);
         }
         restart.join().expect("restart");
+    });
+}
+
+/// A loop that a runner carries, and the runner: as `python/runner.rs` does it.
+#[derive(Debug)]
+struct Runner {
+    parking: Parking,
+    called: Inbox<()>,
+}
+
+impl event_loop::Carrier for Runner {
+    fn call(&self) {
+        if self.called.push(()).expect("open") {
+            self.parking.wake();
+        }
+    }
+}
+
+#[test]
+fn a_carried_loop_gets_what_is_posted() {
+    check(|| {
+        let runner = std::sync::Arc::new(Runner {
+            parking: Parking::new(),
+            called: Inbox::new(),
+        });
+        // `Arc` of the standard library: `Parking` takes that one. Loom need not know of it.
+        let carried = Arc::new((Parking::carried_by(runner.clone()), Inbox::new()));
+        assert!(carried.0.rest());
+        let posters: Vec<_> = (0..2)
+            .map(|value| {
+                let carried = Arc::clone(&carried);
+                thread::spawn(move || {
+                    if carried.1.push(value).expect("open") {
+                        carried.0.wake();
+                    }
+                })
+            })
+            .collect();
+        let mut taken = 0;
+        while taken < 2 {
+            if runner.called.take().count() == 0 {
+                assert_eq!(runner.parking.park(|| true, None), Parked::Woken);
+                continue;
+            }
+            // A turn, and another one if somebody woke the loop meanwhile.
+            loop {
+                taken += carried.1.take().count();
+                if carried.0.rest() {
+                    break;
+                }
+            }
+        }
+        for poster in posters {
+            poster.join().expect("poster");
+        }
     });
 }

@@ -90,7 +90,7 @@ fn beam(scene: &Scene, requests: &Receiver<()>) {
     };
     watcher
         .add(
-            scene.events.raw_fd(),
+            scene.events.raw_fd().unwrap(),
             Interest {
                 oneshot: true,
                 ..Interest::default()
@@ -100,7 +100,9 @@ fn beam(scene: &Scene, requests: &Receiver<()>) {
         .unwrap();
     let mut buf = EventBuffer::new();
     while requests.recv().is_ok() {
-        watcher.modify(scene.events.raw_fd(), once, 0).unwrap();
+        watcher
+            .modify(scene.events.raw_fd().unwrap(), once, 0)
+            .unwrap();
         // The timeout only notices the end of the test.
         while watcher.poll(&mut buf, Some(20_000_000)).unwrap() == 0 {
             if scene.done.load(Ordering::Acquire) {

@@ -10,6 +10,10 @@ rustler::atoms! {
     write,
     timer,
 
+    // a loop whose events go to a process
+    callbacks,
+    py_event,
+
     // to a loop's keeper (py_event_router, py_event_worker)
     arm,
     loop_closed,
@@ -82,8 +86,39 @@ rustler::atoms! {
     ready,
     ended,
     failed,
+    max_queue,
+    name,
+    own,
+    patience,
+    spin,
+    starting,
     threads,
+    warm,
     waiting,
+
+    // questions of Python (py_questions)
+    apply,
+    ask,
+    erlang,
+    exit,
+    given_up,
+    py_question = "$py_question",
+    send,
+    tell,
+    throw,
+
+    // mailboxes of Python code (py_actor)
+    adopt,
+    demonitor,
+    down = "DOWN",
+    link,
+    monitor,
+    normal,
+    py_actor,
+    py_end = "$py_end",
+    py_exception,
+    shutdown,
+    unlink,
 
     // values
     bytes,
@@ -116,6 +151,7 @@ rustler::atoms! {
 
     // errors
     cancelled,
+    deadlock,
     loop_down,
     not_started,
     overload,

@@ -263,3 +263,17 @@ async def spin_for_ever() -> None:
 
 def run_a_loop_that_sleeps(seconds: float) -> str:
     return erlang_loop.run(sleep_on_the_loop(seconds))
+
+
+_spinning = True
+
+
+async def spin_until_interrupted() -> None:
+    note("spins")
+    while _spinning:
+        pass
+
+
+def end_spinning() -> None:
+    global _spinning
+    _spinning = False

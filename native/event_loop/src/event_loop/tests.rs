@@ -85,7 +85,7 @@ fn every_ring_of_the_bell_is_told_though_it_is_never_read() {
     for _ in 0..3 {
         assert!(events.parking.begin_polling());
         events.wake();
-        assert_eq!(events.set.poll(&mut buf, None), Ok(1));
+        assert_eq!(events.set().unwrap().poll(&mut buf, None), Ok(1));
         assert!(events.parking.end_polling());
     }
 }
@@ -113,5 +113,38 @@ fn a_closed_loop_refuses_and_has_let_go_of_everything() {
     assert_eq!(events.set_timer(Some(2)), Err(Error::Closed));
     assert_eq!(events.poll_now(&mut buf), Err(Error::Closed));
     assert!(!events.unwatch(id, Direction::Read));
-    assert_eq!(events.set.poll(&mut buf, Some(0)), Ok(0));
+    assert_eq!(events.set().unwrap().poll(&mut buf, Some(0)), Ok(0));
+}
+
+#[test]
+fn a_carried_loop_has_descriptors_only_when_it_needs_them() {
+    #[derive(Debug)]
+    struct Nobody;
+    impl Carrier for Nobody {
+        fn call(&self) {}
+    }
+    let events = EventLoop::carried_by(Arc::new(Nobody));
+    let mut buf = EventBuffer::new();
+    assert!(events.parking.rest());
+    events.wake();
+    assert_eq!(events.poll_now(&mut buf), Ok(0));
+    assert_eq!(events.unwatch_fd(0, Direction::Read), None);
+    assert_eq!(events.raw_fd(), None);
+    let (mut near, far) = UnixStream::pair().unwrap();
+    events
+        .watch(far.as_raw_fd(), Direction::Read, 3, Mode::LEVEL)
+        .unwrap();
+    near.write_all(b"x").unwrap();
+    assert_eq!(events.poll_now(&mut buf), Ok(1));
+    assert_eq!(ready(&events, &buf)[0].read, Some(3));
+    assert_eq!(events.raw_fd(), events.open_set().ok());
+    // The bell is in it: a wake ends a wait.
+    assert!(events
+        .unwatch_fd(far.as_raw_fd(), Direction::Read)
+        .is_some());
+    std::thread::scope(|scope| {
+        assert!(events.parking.take_notified());
+        scope.spawn(|| events.wake());
+        assert!(events.poll_direct(&mut buf, None).is_ok());
+    });
 }

@@ -6,44 +6,53 @@
 use super::check;
 use crate::error::Result;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
-/// A descriptor that becomes ready when rung.
-#[derive(Debug)]
+/// A descriptor that becomes ready when rung. It is made when first asked for: a loop that never
+/// waits on an epoll set needs none.
+#[derive(Debug, Default)]
 pub struct Bell {
-    fd: OwnedFd,
+    fd: OnceLock<OwnedFd>,
 }
 
 impl Bell {
-    /// A silent bell, non-blocking and close-on-exec.
+    /// A silent bell.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number to put into the epoll set; non-blocking and close-on-exec.
     ///
     /// # Errors
     /// [`Os`](crate::Error::Os) when descriptors or memory have run out.
-    pub fn new() -> Result<Self> {
+    pub fn fd(&self) -> Result<RawFd> {
+        if let Some(fd) = self.fd.get() {
+            return Ok(fd.as_raw_fd());
+        }
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
         // SAFETY: the kernel just gave us this number; nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd })
+        // If another thread was first, ours is closed again.
+        Ok(self.fd.get_or_init(|| fd).as_raw_fd())
     }
 
     /// Makes the epoll set ready, once. Any thread.
     pub fn ring(&self) {
+        let Some(fd) = self.fd.get() else {
+            return; // in nobody's set, so nobody waits for it
+        };
         let one: u64 = 1;
         // SAFETY: reads the eight bytes of `one`, which outlives the call.
         let written = unsafe {
             libc::write(
-                self.fd.as_raw_fd(),
+                fd.as_raw_fd(),
                 (&raw const one).cast(),
                 std::mem::size_of::<u64>(),
             )
         };
         // It could only refuse after 2^64 rings, or if the descriptor we own were closed.
         debug_assert_eq!(written, 8, "an eventfd of ours takes eight bytes");
-    }
-
-    /// The number to put into the epoll set.
-    #[must_use]
-    pub fn raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
     }
 }

@@ -7,7 +7,6 @@
 #![allow(missing_docs)] // the same functions as in `futex` and `eventfd`, where they are described
 
 use super::Waited;
-use crate::error::Result;
 use crate::sync::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
 
@@ -58,11 +57,11 @@ pub struct Bell {
 }
 
 impl Bell {
-    pub fn new() -> Result<Self> {
-        Ok(Self {
+    pub fn new() -> Self {
+        Self {
             rung: Mutex::new(false),
             sleeper: Condvar::new(),
-        })
+        }
     }
 
     pub fn ring(&self) {

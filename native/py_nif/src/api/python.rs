@@ -32,13 +32,8 @@ fn python_start<'a>(
         Ok(()) => reply(&caller, token, atoms::ok()),
         Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
     });
-    if started == Ok(false) {
-        let told = (atoms::py_main(), token, atoms::ok());
-        // The caller is alive: it is calling.
-        let _ = message::send(Sender::Scheduler(env), &caller, told);
-    }
     Ok(match started {
-        Ok(_) => atoms::ok().encode(env),
+        Ok(()) => atoms::ok().encode(env),
         Err(why) => (atoms::error(), Error::Python(why)).encode(env),
     })
 }

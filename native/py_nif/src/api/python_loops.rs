@@ -1,5 +1,4 @@
-//! Loops that Erlang starts and Python runs, each on a thread of its own: see
-//! `py_event_loop_server`.
+//! Loops that Erlang starts and Python runs: see `py_event_loop_server`.
 
 use event_loop::WaitPolicy;
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
@@ -7,47 +6,76 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, Error};
+use crate::error::Error;
 use crate::loops::{registry, LoopRef, NativeLoop};
 use crate::python::loop_thread::{self, Owner, Start};
-use crate::python::main_thread;
+use crate::python::{main_thread, runners};
 
-/// The calling process owns the loop; it is told `{py_loop, Token, ...}`.
-#[rustler::nif]
-fn python_loop_start<'a>(
-    env: Env<'a>,
-    token: i64,
+/// What `py_event_loop:start_link/1` was given.
+#[derive(rustler::NifMap)]
+struct Options {
     name: String,
     init: String,
-    limit: usize,
-    patience_ms: u64,
-) -> NifResult<Term<'a>> {
-    let owner = Owner {
-        pid: env.pid(),
-        token,
-    };
+    max_queue: usize,
+    /// Milliseconds.
+    patience: u64,
+    /// A thread of its own.
+    own: bool,
+    /// Microseconds to spin at most, and to wait directly; negative: as every loop.
+    spin: i64,
+    warm: i64,
+}
+
+impl Options {
+    fn policy(&self) -> WaitPolicy {
+        let mut policy = WaitPolicy::default();
+        if let Ok(spin) = u64::try_from(self.spin) {
+            policy.spin_max_ns = spin * 1000;
+            policy.spin_start_ns = policy.spin_start_ns.min(policy.spin_max_ns);
+        }
+        if let Ok(warm) = u64::try_from(self.warm) {
+            policy.direct_ns = warm * 1000;
+        }
+        policy
+    }
+}
+
+/// The calling process owns the loop. `ready`: it takes requests. `starting`: its init code is
+/// run first, and it is told `{py_loop, Token, ...}`.
+#[rustler::nif]
+fn python_loop_start<'a>(env: Env<'a>, token: i64, options: Term<'a>) -> NifResult<Term<'a>> {
+    let options: Options = options.decode().map_err(|_| rustler::Error::BadArg)?;
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let start = || -> Result<Ref<LoopRef>, Error> {
-        let native = NativeLoop::for_requests(env, WaitPolicy::default(), limit)?;
-        let reference = Ref::new(LoopRef::to(&native));
-        let patience = patience_ms as f64 / 1e3;
-        let given = (native.clone(), reference.clone());
-        let started = loop_thread::start(
-            given,
-            Start {
-                owner,
-                name,
-                init,
-                patience,
-            },
-        );
-        started.inspect_err(|_| native.close(Sender::Scheduler(env)))?;
-        Ok(reference)
+    let announce = !options.init.is_empty();
+    let policy = options.policy();
+    let start = Start {
+        owner: Owner {
+            pid: env.pid(),
+            token,
+        },
+        name: options.name,
+        init: options.init,
+        patience: options.patience as f64 / 1e3,
+        own: options.own,
+        announce,
     };
-    Ok(match start() {
-        Ok(reference) => (atoms::ok(), reference).encode(env),
+    let started = NativeLoop::for_requests(env, policy, options.max_queue, Box::new(start));
+    Ok(match started {
+        Ok(native) => {
+            let seated = !announce || native.seat.as_ref().is_some_and(|seat| seat.fill());
+            if !seated {
+                native.close(Sender::Scheduler(env));
+                let error = Error::Python("no thread for the loop".to_owned());
+                return Ok((atoms::error(), error).encode(env));
+            }
+            let state = match announce {
+                true => atoms::starting(),
+                false => atoms::ready(),
+            };
+            (atoms::ok(), state, Ref::new(LoopRef::to(&native))).encode(env)
+        }
         Err(error) => (atoms::error(), error).encode(env),
     })
 }
@@ -67,11 +95,33 @@ fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<
     Ok(atoms::ok().encode(env))
 }
 
-/// It takes no more work, cancels its tasks and ends.
+/// It takes no more work, cancels its tasks and ends. `ended`: nothing was ever asked of it, and
+/// that is all.
 #[rustler::nif]
 fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let result = native.open().map(|native| native.requests.stop(&native));
-    done_or_error(env, result)
+    let native = match native.open() {
+        Ok(native) => native,
+        Err(error) => return (atoms::error(), error).encode(env),
+    };
+    if native.seat.as_ref().is_some_and(|seat| seat.give_up()) {
+        native.close(Sender::Scheduler(env));
+        return atoms::ended().encode(env);
+    }
+    native.requests.stop(&native);
+    atoms::ok().encode(env)
+}
+
+/// So many threads are started for loops before they share them.
+#[rustler::nif]
+fn python_loop_threads(env: Env<'_>, threads: usize) -> Term<'_> {
+    runners::limit(threads);
+    atoms::ok().encode(env)
+}
+
+/// How many loops each thread carries that may be shared.
+#[rustler::nif]
+fn python_loop_runners() -> Vec<usize> {
+    runners::shared()
 }
 
 /// `{ok, Queued, Waiting}` of the loop that `owner` started.

@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use event_loop::{now_ns, plan_timer, EventLoop, TimerPlan, WaitPolicy};
+use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
-use super::erlang_side::{ErlangSide, Why};
+use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, PollSet, Pulse, Requests};
+use super::{registry, Place, PollSet, Posted, Pulse, Requests, Seat};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -38,6 +38,10 @@ pub struct NativeLoop {
     pub signals: Signals,
     pub requests: Requests,
     pub pulse: Pulse,
+    /// Answers and messages of Erlang for code that runs on this loop.
+    pub posts: Inbox<Arc<dyn Posted>>,
+    /// Where it runs, if Erlang started it.
+    pub seat: Option<Arc<Seat>>,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -60,6 +64,14 @@ struct Watch {
     closed: bool,
 }
 
+/// What a loop that takes requests has more than others.
+#[derive(Default)]
+struct Served {
+    owner: Option<LocalPid>,
+    limit: usize,
+    place: Option<Box<dyn Place>>,
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // State changes below are single assignments, so a panic cannot leave them half done.
     mutex
@@ -68,13 +80,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NativeLoop {
-    /// A loop driven by Erlang, kept by the default router if there is one.
-    pub fn for_erlang(sender: Sender<'_>) -> Result<Arc<Self>> {
+    /// A loop driven by Erlang, kept by the default router if there is one. Its events wait to
+    /// be taken, or are sent to `receiver`.
+    pub fn for_erlang(sender: Sender<'_>, receiver: Option<Receiver>) -> Result<Arc<Self>> {
         let native = Self::create(
-            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new()))),
+            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new(receiver)))),
             WaitPolicy::default(),
-            None,
-            0,
+            Served::default(),
         )?;
         locked(&native.watch).itself = Some(native.clone());
         if let Some(router) = registry::default_router() {
@@ -86,38 +98,56 @@ impl NativeLoop {
 
     /// A loop run by a Python thread. It gets its keeper when it first sleeps.
     pub fn for_python(policy: WaitPolicy) -> Result<Arc<Self>> {
-        Self::create(Driver::Python, policy, None, 0)
+        Self::create(Driver::Python, policy, Served::default())
     }
 
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns.
-    /// It takes requests, and has at most `limit` of them waiting.
-    pub fn for_requests(env: Env<'_>, policy: WaitPolicy, limit: usize) -> Result<Arc<Self>> {
-        let native = Self::create(Driver::Python, policy, Some(env.pid()), limit)?;
+    /// It takes requests, and has at most `limit` of them waiting. It rests, and `place` finds a
+    /// thread for it when it is first woken.
+    pub fn for_requests(
+        env: Env<'_>,
+        policy: WaitPolicy,
+        limit: usize,
+        place: Box<dyn Place>,
+    ) -> Result<Arc<Self>> {
+        let served = Served {
+            owner: Some(env.pid()),
+            limit,
+            place: Some(place),
+        };
+        let native = Self::create(Driver::Python, policy, served)?;
         registry::insert_owned(&native);
         native.adopt(Sender::Scheduler(env), env.pid(), Role::Worker, true)?;
+        // A new keeper wakes its loop.
+        while !native.core.parking.rest() {}
         Ok(native)
     }
 
-    fn create(
-        driver: Driver,
-        policy: WaitPolicy,
-        owner: Option<LocalPid>,
-        request_limit: usize,
-    ) -> Result<Arc<Self>> {
+    fn create(driver: Driver, policy: WaitPolicy, served: Served) -> Result<Arc<Self>> {
+        let id = registry::new_id();
+        let seat = served.place.map(|place| Arc::new(Seat::new(id, place)));
         let native = Arc::new(NativeLoop {
-            id: registry::new_id(),
-            owner,
-            core: EventLoop::new()?,
+            id,
+            owner: served.owner,
+            core: match &seat {
+                Some(seat) => EventLoop::carried_by(seat.clone()),
+                None => EventLoop::new()?,
+            },
             policy,
             signals: Signals::default(),
-            requests: Requests::new(request_limit),
+            requests: Requests::new(served.limit),
             pulse: Pulse::default(),
+            posts: Inbox::new(),
+            seat,
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
             beam_timer: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
         });
+        if let Some(seat) = &native.seat {
+            seat.set_native(&native);
+        }
         registry::insert(&native);
         Ok(native)
     }
@@ -214,9 +244,13 @@ impl NativeLoop {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
             self.requests.end(sender);
+            // Futures of a closed loop: nobody waits for them.
+            self.posts.close();
+            drop(self.posts.take());
+            let nobody_runs_it = self.seat.as_ref().is_some_and(|seat| seat.give_up());
             return match &self.driver {
-                Driver::Erlang(_) => self.close(sender),
-                Driver::Python => self.core.parking.forget_arming(),
+                Driver::Python if !nobody_runs_it => self.core.parking.forget_arming(),
+                _ => self.close(sender),
             };
         }
         self.find_keeper(sender, pid);
@@ -236,7 +270,11 @@ impl NativeLoop {
                 return false;
             };
             waiter.dismiss(sender, poll_set);
-            self.core.parking.is_armed() && !select::cancel(env, self.core.raw_fd(), poll_set)
+            self.core.parking.is_armed()
+                && self
+                    .core
+                    .raw_fd()
+                    .is_some_and(|fd| !select::cancel(env, fd, poll_set))
         };
         self.find_keeper(sender, &pid);
         message_sent
@@ -294,8 +332,12 @@ impl NativeLoop {
     }
 
     fn select(&self, env: Env<'_>, poll_set: &Ref<PollSet>, pid: &LocalPid) {
+        let Some(fd) = self.core.raw_fd() else {
+            // Nobody waits on a set that is not there.
+            return self.core.parking.forget_arming();
+        };
         self.ever_armed.store(true, Ordering::Release);
-        if !select::arm(env, self.core.raw_fd(), poll_set, pid) {
+        if !select::arm(env, fd, poll_set, pid) {
             // The VM refused (it says why in its log): a sleeper must not trust the arming.
             self.core.parking.forget_arming();
         }
@@ -478,9 +520,9 @@ impl NativeLoop {
     /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
     pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
         registry::released(self.id);
-        match self.ever_armed.load(Ordering::Acquire) {
-            true => select::stop(env, self.core.raw_fd(), poll_set),
-            false => poll_set.let_go(),
+        match self.core.raw_fd() {
+            Some(fd) if self.ever_armed.load(Ordering::Acquire) => select::stop(env, fd, poll_set),
+            _ => poll_set.let_go(),
         }
     }
 }

@@ -42,7 +42,8 @@ impl Resource for LoopRef {
         &CELL
     }
     fn destroy(self, sender: Sender<'_>) {
-        if let Some(native) = self.native.upgrade() {
+        // A loop that a process started ends with that process, and in order.
+        if let Some(native) = self.native.upgrade().filter(|native| native.seat.is_none()) {
             native.close(sender);
         }
     }

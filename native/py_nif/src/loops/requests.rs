@@ -38,6 +38,8 @@ pub enum Refused {
     Overload,
     /// It is stopping or closed.
     Down,
+    /// It waits for what asks it.
+    Deadlock,
 }
 
 impl Refused {
@@ -45,6 +47,7 @@ impl Refused {
         match self {
             Refused::Overload => atoms::overload(),
             Refused::Down => atoms::loop_down(),
+            Refused::Deadlock => atoms::deadlock(),
         }
     }
 }
@@ -193,8 +196,11 @@ impl Requests {
 }
 
 impl NativeLoop {
-    /// As [`Requests::post`].
+    /// As [`Requests::post`]; gives the loop its place if it has none.
     pub fn post(self: &Arc<Self>, task: &Ref<Task>, work: Work) -> Result<(), (Refused, Work)> {
+        if self.seat.as_ref().is_some_and(|seat| !seat.fill()) {
+            return Err((Refused::Overload, work));
+        }
         self.requests.post(self, task, work)
     }
 }

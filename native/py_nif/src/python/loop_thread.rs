@@ -1,28 +1,32 @@
-//! The thread of a loop that Erlang started (`py_event_loop:start_link/1`).
+//! What a loop that Erlang starts (`py_event_loop:start_link/1`) begins with, and the loop that
+//! coroutines of `py:call` run on.
 //!
-//! The native loop is made by the process that owns it, before its thread: that process may die
-//! at any time after, and the loop then knows. `python/erlang_loop/served.py` runs it.
+//! The native loop is made by the process that owns it, before a thread is found for it
+//! (`runners`): that process may die at any time after, and the loop then knows.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::thread;
 
-use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict, PyTuple};
-use rustler::{Encoder, LocalPid, OwnedEnv};
+use rustler::{Encoder, LocalPid};
 
-use super::values;
+use super::load::Load;
 use crate::atoms;
 use crate::beam::message::{self, Sender};
-use crate::beam::resource::Ref;
-use crate::error::Error;
-use crate::loops::{LoopRef, NativeLoop};
+use crate::loops::NativeLoop;
 
-type Given = (Arc<NativeLoop>, Ref<LoopRef>);
+/// What the next `_native.Loop` made on this thread takes instead of a new native loop.
+pub struct Given {
+    pub native: Arc<NativeLoop>,
+    /// Of the runner.
+    pub load: Arc<Load>,
+}
 
 thread_local! {
-    /// What the next `_native.Loop` made on this thread takes instead of a new native loop.
     static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
+}
+
+pub fn give(given: Given) {
+    GIVEN.set(Some(given));
 }
 
 pub fn take_given() -> Option<Given> {
@@ -37,7 +41,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    fn tell(self, news: impl Encoder) {
+    pub fn tell(self, news: impl Encoder) {
         // An owner that died: the loop hears of that by its monitor.
         let _ = message::send(
             Sender::Thread,
@@ -54,53 +58,10 @@ pub struct Start {
     pub init: String,
     /// Seconds that tasks have to end, when the loop has to.
     pub patience: f64,
-}
-
-/// Starts the thread. Python is up.
-pub fn start(given: Given, start: Start) -> Result<(), Error> {
-    thread::Builder::new()
-        .name(format!("python-loop-{}", given.0.id))
-        // As Python's main thread.
-        .stack_size(8 << 20)
-        .spawn(move || {
-            Python::attach(|py| run(py, given, &start));
-        })
-        .map(drop)
-        .map_err(|error| Error::Python(format!("no thread for the loop: {error}")))
-}
-
-fn run(py: Python<'_>, given: Given, start: &Start) {
-    let native = given.0.clone();
-    GIVEN.set(Some(given));
-    let owner = start.owner;
-    let served = || -> PyResult<Bound<'_, PyAny>> {
-        let ready = PyCFunction::new_closure(
-            py,
-            None,
-            None,
-            move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| owner.tell(atoms::ready()),
-        )?;
-        let serve = py.import("erlang_loop.served")?.getattr("serve")?;
-        serve.call1((
-            start.name.as_str(),
-            start.init.as_str(),
-            ready,
-            start.patience,
-        ))
-    };
-    let outcome = served();
-    drop(GIVEN.take());
-    let own = OwnedEnv::new();
-    own.run(|env| {
-        let news = match &outcome {
-            Ok(_) => (atoms::ended(), values::result(env, &outcome, py)).encode(env),
-            Err(error) => (atoms::failed(), values::exception(env, py, error)).encode(env),
-        };
-        py.detach(|| {
-            native.close(Sender::Thread);
-            owner.tell(news);
-        });
-    });
+    /// It wants a thread of its own.
+    pub own: bool,
+    /// The owner waits for `ready`.
+    pub announce: bool,
 }
 
 // ---- the loop for coroutines of `py:call` ----

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use pyo3::prelude::*;
@@ -39,26 +39,33 @@ fn state() -> std::sync::MutexGuard<'static, State> {
 }
 
 /// Starts Python unless it is up or coming up; `then` is called on the main thread with how that
-/// went. `false`: a command line has that thread, so Python is up and `then` is not called. An
-/// error here: it failed before, and cannot be tried again in this process.
+/// went. An error here: it failed before, and cannot be tried again in this process.
 pub fn start(
     settings: Settings,
     then: impl FnOnce(Result<(), String>) + Send + 'static,
-) -> Result<bool, String> {
+) -> Result<(), String> {
     let mut state = state();
     match &*state {
         State::Failed(why) => Err(why.clone()),
         State::Up(jobs) => {
             // The thread never ends, so the channel is open.
             let _ = jobs.send(Box::new(move |_| then(Ok(()))));
-            Ok(true)
+            Ok(())
         }
-        State::Occupied => Ok(false),
+        State::Occupied => {
+            // Not here: `then` is for threads of ours, and the program may just be starting.
+            let told = thread::Builder::new().spawn(move || {
+                wait_ready();
+                then(Ok(()));
+            });
+            told.map(drop)
+                .map_err(|error| format!("no thread: {error}"))
+        }
         State::Down => {
             let (jobs, queue) = channel::<Job>();
             spawn(move || main(&settings, queue, then))?;
             *state = State::Up(jobs);
-            Ok(true)
+            Ok(())
         }
     }
 }
@@ -93,6 +100,21 @@ static READY: AtomicBool = AtomicBool::new(false);
 /// Python came up: other threads may attach. Release: they see all it did to get there.
 pub fn set_ready() {
     READY.store(true, Ordering::Release);
+    let _waiting = READY_LOCK.lock();
+    READY_NEWS.notify_all();
+}
+
+/// For threads that wait for `READY`, which is looked at under the lock.
+static READY_LOCK: Mutex<()> = Mutex::new(());
+static READY_NEWS: Condvar = Condvar::new();
+
+fn wait_ready() {
+    let mut guard = READY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    while !is_ready() {
+        guard = READY_NEWS
+            .wait(guard)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
 }
 
 pub fn is_ready() -> bool {

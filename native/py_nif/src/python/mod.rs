@@ -6,44 +6,65 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
-//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), and
-//! `loop_thread` is the thread of a loop that Erlang started. Streams are requests too:
-//! `loop_streams` of asynchronous generators, `plain_streams` of all that call threads iterate
-//! over.
+//! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
+//! `erlang_mailbox`.
+//!
+//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
+//! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
+//! of loops, each of them `carried`, and whose `load` decides whether it gets more.
+//! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
+//! that call threads iterate over.
 
+mod arguments;
 mod between;
 mod blocking;
 pub mod call_threads;
 pub mod calls;
+mod carried;
 mod collector;
 mod command;
 mod command_signals;
 mod context;
+pub mod erlang_calls;
+mod erlang_mailbox;
+mod erlang_messages;
 mod errors;
+mod fast_method;
 mod fd_callbacks;
 mod gil_cell;
+mod gil_slot;
 mod handle;
+#[cfg(not(Py_GIL_DISABLED))]
+mod handle_pool;
 mod interpreter;
+mod load;
 mod loop_class;
 mod loop_core;
+mod loop_futures;
+mod loop_methods;
 mod loop_requests;
 mod loop_signals;
 mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
+mod malloc;
 mod module;
 pub mod plain_streams;
 mod read_buffer;
 mod ready;
+mod runner;
+pub mod runners;
 mod sleep;
 mod sock_operation;
 pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
 mod timer_handle;
+mod tls;
 mod transports;
 mod turn;
 mod values;
 mod waiting;
 
+pub use gil_cell::GilCell;
 pub use interpreter::Settings;

@@ -7,12 +7,17 @@ use super::between;
 use super::blocking;
 use super::fd_callbacks;
 use super::handle::Handle;
+#[cfg(not(Py_GIL_DISABLED))]
+use super::handle_pool;
 use super::loop_class::Loop;
+use super::loop_methods;
 use super::loop_signals;
 use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
+use super::tls;
 use super::transports;
+use super::{erlang_calls, erlang_mailbox, erlang_messages};
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -21,10 +26,22 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
+    #[cfg(not(Py_GIL_DISABLED))]
+    handle_pool::install(&module.py().get_type::<Handle>());
+    loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
+    tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(transports::ip_family, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add_class::<erlang_calls::PyQuestion>()?;
+    module.add_class::<erlang_mailbox::PyMailbox>()?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask_fun, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
     module.add_function(wrap_pyfunction!(between::set_microtask_limit, module)?)?;
     module.add_function(wrap_pyfunction!(between::call_soon_prioritized, module)?)?;
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;

@@ -29,12 +29,21 @@ const LOOK_EVERY_NS: u64 = 50_000;
 const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    run_turn(slf, true)
+}
+
+/// As [`run`], but never waits: the thread has other loops to run.
+pub fn run_nowait(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    run_turn(slf, false)
+}
+
+fn run_turn(slf: &Bound<'_, Loop>, block: bool) -> PyResult<()> {
     // Written outside of any callback: before the loop ran, or between two turns by hand.
     flush(slf)?;
     if slf.get().between.get(slf.py()) {
         between::begin_turn(slf)?;
     }
-    wait(slf)?;
+    wait(slf, block)?;
     if slf
         .get()
         .with_native(slf.py(), |native| native.signals.any())
@@ -44,12 +53,18 @@ pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if slf.get().served {
         loop_requests::take(slf)?;
     }
+    if slf
+        .get()
+        .with_native(slf.py(), |native| !native.posts.is_empty())
+    {
+        take_posts(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
 
 /// Looks at the fds, or waits for them if there is nothing to run.
-fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
+fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let busy = this.stopping.get(py)
@@ -66,7 +81,7 @@ fn wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
             "This event loop is already running",
         ));
     };
-    let result = match busy {
+    let result = match busy || !may_block {
         true => waiting.look(&native),
         false => block(slf, &native, &mut waiting, now),
     };
@@ -144,6 +159,14 @@ fn take_events(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
     });
 }
 
+/// Tells futures what Erlang answered.
+fn take_posts(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    for posted in slf.get().native(slf.py())?.posts.take() {
+        posted.arrived(slf.py());
+    }
+    Ok(())
+}
+
 /// Queues the timers whose time has come, earliest first.
 fn take_due(slf: &Bound<'_, Loop>) {
     let py = slf.py();
@@ -168,12 +191,13 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
+    let limit = this.threshold.get(py);
     for _ in 0..count {
         let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
             // A callback closed the loop.
             break;
         };
-        run_one(slf, item)?;
+        run_one(slf, item, limit)?;
         if this.between.get(py) {
             between::after_callback(slf)?;
         }
@@ -184,12 +208,11 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
 }
 
-/// Runs one thing, and sends what it wrote.
+/// Runs one thing, and sends what it wrote. `limit`: nanoseconds after which it is named.
 #[inline]
-pub fn run_one(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
-    let this = slf.get();
-    this.next_callback(slf.py());
-    let result = match this.threshold.get(slf.py()) {
+pub fn run_one(slf: &Bound<'_, Loop>, item: Item, limit: Option<u64>) -> PyResult<()> {
+    slf.get().next_callback(slf.py());
+    let result = match limit {
         None => run_item(slf, item),
         Some(limit) => blocking::run_timed(slf, item, limit),
     };
@@ -207,7 +230,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             } else if slf.get().debug.get(py) {
                 slf.call_method1("_run_handle_debug", (&handle,)).map(drop)
             } else {
-                Handle::run(&handle)
+                Handle::run(&handle, false)
             }
         }
         Item::Io(Watcher::Transport(transport), direction) => {
@@ -215,7 +238,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
         Item::Io(Watcher::Operation(operation), _) => SockOperation::ready(operation.bind(py)),
-        Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py)),
+        Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py), false),
         Item::Start(transport, waiter) => {
             let waiter = waiter.map(|waiter| waiter.into_bound(py));
             let result = Transport::start(transport.bind(py), waiter.as_ref());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use event_loop::{now_ns, EventBuffer, Parked, Ready, Spin};
 
+use super::load::Load;
 use crate::beam::message::Sender;
 use crate::error::Result;
 use crate::loops::NativeLoop;
@@ -20,6 +21,8 @@ pub struct Waiting {
     buffer: EventBuffer,
     spin: Spin,
     pub ready: Vec<Ready>,
+    /// Of the runner whose thread waits here.
+    load: Option<Arc<Load>>,
 }
 
 impl Waiting {
@@ -28,6 +31,15 @@ impl Waiting {
             buffer: EventBuffer::new(),
             spin: Spin::new(&native.policy),
             ready: Vec::new(),
+            load: None,
+        }
+    }
+
+    /// The time spent waiting is noted there.
+    pub fn noting(self, load: Arc<Load>) -> Self {
+        Waiting {
+            load: Some(load),
+            ..self
         }
     }
 
@@ -42,6 +54,21 @@ impl Waiting {
     pub fn wait(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
         be_precise();
         let started = now_ns();
+        let Some(load) = self.load.clone() else {
+            return self.wait_from(started, native, deadline);
+        };
+        load.begin_wait(started);
+        let result = self.wait_from(started, native, deadline);
+        load.end_wait(now_ns());
+        result
+    }
+
+    fn wait_from(
+        &mut self,
+        started: u64,
+        native: &Arc<NativeLoop>,
+        deadline: Option<u64>,
+    ) -> Result<()> {
         if self.spin(native, started, deadline)? {
             return Ok(());
         }
@@ -106,6 +133,8 @@ impl Waiting {
 
     /// Sleeps until the VM, a timer or another thread wakes us.
     fn park(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
+        // What the VM will watch.
+        native.core.open_set()?;
         native.ensure_keeper();
         native.plan_wake(Sender::Thread, deadline);
         match native.core.park(|| native.request_arm(), None) {

@@ -1,0 +1,150 @@
+"""What code on a loop sees of its loop, its thread and its neighbours. Suites call it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import socket
+import sys
+import threading
+from typing import Any
+
+_loops: dict[str, asyncio.AbstractEventLoop] = {}
+_generators: list[Any] = []
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+
+def _policy_loop() -> asyncio.AbstractEventLoop:
+    """What the thread's policy has, whether a loop runs or not."""
+    return asyncio.get_event_loop_policy().get_event_loop()
+
+
+async def surroundings() -> dict[str, bool]:
+    """All true, also after it has waited while other loops ran."""
+    await asyncio.sleep(0.001)
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    hooks = sys.get_asyncgen_hooks()
+    return {
+        "running": loop.is_running(),
+        "loop of the thread": _policy_loop() is loop,
+        "task of the loop": task is not None and task.get_loop() is loop,
+        "thread of the loop": loop._thread_id == threading.get_ident(),  # type: ignore[attr-defined]
+        "hooks": hooks.finalizer.__self__ is loop,  # type: ignore[attr-defined]
+        "nested run": _raises(loop, "This event loop is already running"),
+        "other run": _raises(
+            asyncio.new_event_loop(), "Cannot run the event loop while another loop is running"
+        ),
+    }
+
+
+def _raises(loop: asyncio.AbstractEventLoop, text: str) -> bool:
+    waiting = asyncio.sleep(0)
+    try:
+        loop.run_until_complete(waiting)
+    except RuntimeError as error:
+        return str(error) == text
+    finally:
+        waiting.close()
+        if not loop.is_running():
+            loop.close()
+    return False
+
+
+async def remember(name: str) -> None:
+    _loops[name] = asyncio.get_running_loop()
+
+
+async def forget() -> None:
+    _loops.clear()
+    _generators.clear()
+
+
+async def is_running_elsewhere(name: str) -> bool:
+    """Another loop of the same thread is running, though this one has its turn."""
+    other = _loops[name]
+    return other is not asyncio.get_running_loop() and other.is_running()
+
+
+async def call_there(name: str) -> bool:
+    """Runs a callback on another loop, and hears of it."""
+    here = asyncio.get_running_loop()
+    done: asyncio.Future[bool] = here.create_future()
+
+    def callback() -> None:
+        ran_there = asyncio.get_running_loop() is _loops[name]
+        here.call_soon_threadsafe(done.set_result, ran_there)
+
+    _loops[name].call_soon_threadsafe(callback)
+    return await done
+
+
+async def start_generator(name: str) -> None:
+    """Finalized by the loop on which it began, wherever it is dropped."""
+
+    async def generator() -> Any:
+        try:
+            yield 1
+        finally:
+            import called
+
+            await asyncio.sleep(0)
+            called.note(f"{name}: {asyncio.get_running_loop() is _loops[name]}")
+
+    started = generator()
+    await started.__anext__()
+    _generators.append(started)
+
+
+async def drop_generators() -> None:
+    _generators.clear()
+
+
+async def read_variable() -> str:
+    return variable.get()
+
+
+async def echo(count: int) -> int:
+    """Sends itself bytes over a socket pair, with pauses in which the loop sleeps."""
+    left, right = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=left)
+    _, other = await asyncio.open_connection(sock=right)
+    received = 0
+    for number in range(count):
+        await asyncio.sleep(0.01 if number % 10 == 0 else 0)
+        other.write(b"x")
+        received += len(await reader.readexactly(1))
+    for end in (writer, other):
+        end.close()
+        await end.wait_closed()
+    return received
+
+
+async def wait_for_byte(fd: int) -> bytes:
+    """Sleeps until another process writes to the fd."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(fd, ready.set_result, None)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+    import os
+
+    return os.read(fd, 100)
+
+
+async def be_busy() -> None:
+    """Computes for most of its time, until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        until = loop.time() + 0.005
+        while loop.time() < until:
+            pass
+        await asyncio.sleep(0.001)
+
+
+async def counters() -> dict[str, int]:
+    """What the native loop has done so far."""
+    loop: Any = asyncio.get_running_loop()
+    return dict(loop._counters())
