@@ -45,10 +45,10 @@ nifs(Seed, Inputs, Signatures) ->
     %% The first batches have everything made that stays.
     _ = batches(Seed, 0, 5, Signatures),
     settled(),
-    Before = measured(),
+    Before = footprint:measure(),
     Outcome = batches(Seed, 5, max(1, Inputs div ?BATCH), Signatures),
     settled(),
-    back_to(Before, Inputs),
+    _ = back_to(Before, Inputs),
     %% All of it still works.
     {ok, 3} = py:eval("1 + 2"),
     {ok, 3} = py:call(called, add_later, [1, 2]),
@@ -68,12 +68,7 @@ batches(Seed, From, Count, Signatures) ->
 settled() ->
     Names = [py_event_router, py_signals, py_calls, py_default_loop],
     _ = [mortal:kill_registered(Name) || Name <- Names],
-    eventually:is(true, fun() -> py:call(called, add_later, [1, 2]) =:= {ok, 3} end),
-    collect_garbage().
-
-collect_garbage() ->
-    {ok, _} = py:call(gc, collect, [], #{}, 60_000),
-    ok.
+    eventually:is(true, fun() -> py:call(called, add_later, [1, 2]) =:= {ok, 3} end).
 
 terms(Seed, Inputs) ->
     _ = rand:seed(exsss, Seed),
@@ -84,11 +79,11 @@ terms(Seed, Inputs) ->
     %% Has the default loop and the threads of calls made, which stay.
     {ok, 3} = py:call(called, add_later, [1, 2]),
     _ = Crossed(2000),
-    Before = measured(),
+    Before = footprint:measure(),
     Outcome = lists:foldl(
         fun(_, Sum) -> tally(Crossed(?BATCH), Sum) end, #{}, lists:seq(1, max(1, Inputs div ?BATCH))
     ),
-    back_to(Before, Inputs),
+    _ = back_to(Before, Inputs),
     Outcome.
 
 %% What comes back is what goes out again, or there is a reason why it cannot cross.
@@ -111,7 +106,7 @@ marked(Other) -> Other.
 
 values(Seed, Inputs) ->
     {ok, _} = py:call(strange_values, cross, [Seed, 2000], #{}, 600_000),
-    Before = measured(),
+    Before = footprint:measure(),
     Outcome = lists:foldl(
         fun(Number, Sum) ->
             {ok, Counts} = py:call(strange_values, cross, [Seed + Number, ?BATCH], #{}, 600_000),
@@ -120,7 +115,7 @@ values(Seed, Inputs) ->
         #{},
         lists:seq(1, max(1, Inputs div ?BATCH))
     ),
-    back_to(Before, Inputs),
+    _ = back_to(Before, Inputs),
     Outcome.
 
 tally(Outcomes, Sum) ->
@@ -130,31 +125,9 @@ tally(Outcomes, Sum) ->
         Outcomes
     ).
 
-measured() ->
-    #{
-        leaks => leak_check:snapshot(),
-        atoms => erlang:system_info(atom_count),
-        tables => length(ets:all()),
-        resident => leak_check:resident_bytes()
-    }.
-
 %% A lost object for every tenth input would be more than this.
 back_to(Before, Inputs) ->
-    %% Python's collector finds what is in cycles, of loops that end a little later than the rest.
-    ok = eventually:is(ok, fun() ->
-        collect_garbage(),
-        Leaks = leak_check:more_than(maps:get(leaks, Before)),
-        case maps:size(Leaks) of
-            0 -> ok;
-            _ -> {Leaks, leak_check:fds()}
-        end
-    end),
-    Now = measured(),
-    ?assert(maps:get(atoms, Now) - maps:get(atoms, Before) < 200),
-    ?assertEqual(maps:get(tables, Before), maps:get(tables, Now)),
-    Growth = maps:get(resident, Now) - maps:get(resident, Before),
-    io:format(user, "~p bytes more after ~p inputs~n", [Growth, Inputs]),
-    ?assert(Growth < 30_000_000 + 10 * Inputs).
+    footprint:back_to(Before, 30_000_000 + 10 * Inputs).
 
 %% The node
 

@@ -24,7 +24,7 @@ async def still_works(loop: asyncio.AbstractEventLoop) -> None:
     loop.call_soon(ran.append, "soon")
     loop.call_later(0.001, ran.append, "later")
     await eventually(lambda: ran == ["soon", "later"])
-    async with connected(loop) as (near, far):
+    async with connected() as (near, far):
         near.transport.write(b"hello")
         await eventually(lambda: far.data == b"hello")
 
