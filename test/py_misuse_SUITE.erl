@@ -175,7 +175,10 @@ signatures() ->
         loop_lag => [pid],
         watchdog_look => [size],
         watchdog_stacks => [int, size],
-        watchdog_interrupt => [size, size]
+        watchdog_interrupt => [size, size],
+        output_started => [bool],
+        output_done => [poll_set, size],
+        logging_started => [size]
     }.
 
 %% All terms are.
