@@ -26,8 +26,8 @@ back_to(#{leaks := Leaks, atoms := Atoms, tables := Tables, resident := Resident
     ok = eventually:is(
         #{},
         fun() ->
-            %% Threads of calls end after three seconds without one.
-            timer:sleep(1000),
+            %% Threads of calls end after three seconds without one, which the next line is.
+            timer:sleep(3500),
             collect_garbage(),
             Now = #{
                 atoms => erlang:system_info(atom_count) - Atoms,
