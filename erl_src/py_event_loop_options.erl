@@ -9,6 +9,7 @@
 -type checked() :: #{
     name := atom(),
     default := boolean(),
+    stuck_policy := py_watchdog:policy() | default,
     native := py_nif:python_loop_options()
 }.
 
@@ -21,6 +22,7 @@ check(Options) when is_map(Options) ->
     #{
         name => Name,
         default => Default,
+        stuck_policy => maps:get(stuck_policy, Options, default),
         native => #{
             name => atom_to_binary(Name),
             init => unicode:characters_to_binary(maps:get(init, Options, <<>>)),
@@ -91,6 +93,10 @@ valid(patience, Millis) when is_integer(Millis), Millis >= 0 ->
     ok;
 valid(patience, Millis) ->
     bad({patience, Millis}, "milliseconds");
+valid(stuck_policy, Policy) when Policy =:= report; Policy =:= interrupt; Policy =:= restart ->
+    ok;
+valid(stuck_policy, Policy) ->
+    bad({stuck_policy, Policy}, "report, interrupt or restart");
 valid(default, Default) when is_boolean(Default) ->
     ok;
 valid(Key, Value) ->

@@ -15,13 +15,14 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, stop/2]).
+-export([start_link/1, stop/2, stuck_policy/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -record(state, {
     name :: atom(),
     loop :: py_nif:loop_ref(),
     token :: integer(),
+    stuck_policy :: py_watchdog:policy() | default,
     timers = py_keeper:new() :: py_keeper:timers(),
     %% Who wants to know what did not end.
     stopping = [] :: [gen_server:from()],
@@ -50,13 +51,24 @@ started(ignore) -> {error, ignore}.
 stop(Loop, Timeout) ->
     gen_server:call(Loop, stop, Timeout).
 
+%% @doc What is to be done about this loop when it is stuck.
+-spec stuck_policy(pid()) -> py_watchdog:policy() | default.
+stuck_policy(Loop) ->
+    gen_server:call(Loop, stuck_policy, 1000).
+
 -spec init(py_event_loop_options:checked()) -> {ok, #state{}} | {stop, term()}.
-init(#{name := Name, default := IsDefault, native := Options}) ->
+init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Options}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
     Token = erlang:unique_integer(),
     State = fun(Loop) ->
-        #state{name = Name, loop = Loop, token = Token, patience = maps:get(patience, Options)}
+        #state{
+            name = Name,
+            loop = Loop,
+            token = Token,
+            stuck_policy = Policy,
+            patience = maps:get(patience, Options)
+        }
     end,
     case start(Token, Options) of
         {ok, ready, Loop} -> started_as(IsDefault, State(Loop));
@@ -101,7 +113,7 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {noreply, #state{}}
     | {stop, normal, {ok, []}, #state{}}
-    | {reply, {error, unknown_call}, #state{}}.
+    | {reply, py_watchdog:policy() | default | {error, unknown_call}, #state{}}.
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
     case py_nif:python_loop_stop(State#state.loop) of
         ok -> {noreply, State#state{stopping = [From | Stopping]}};
@@ -110,6 +122,8 @@ handle_call(stop, From, #state{stopping = Stopping} = State) ->
         %% Nobody has asked anything of it.
         ended -> {stop, normal, {ok, []}, State#state{ended = true}}
     end;
+handle_call(stuck_policy, _From, State) ->
+    {reply, State#state.stuck_policy, State};
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
     {reply, {error, unknown_call}, State}.

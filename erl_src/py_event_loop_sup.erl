@@ -31,7 +31,8 @@ ensure_default() ->
         {error, already_present} -> {error, loop_down};
         {error, Reason} -> {error, Reason}
     catch
-        exit:{noproc, _} -> {error, not_started}
+        %% It is not there, or was killed or shut down meanwhile.
+        exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.
 
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.

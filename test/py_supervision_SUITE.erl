@@ -26,6 +26,7 @@
     a_process_that_answers_a_question/1,
     an_actor/1,
     the_supervisor_of_actors/1,
+    the_watchdog/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
@@ -48,8 +49,8 @@
 -export([kill_questions/0, kill_answerer/0, kill_actor/0, kill_actors/0]).
 %% Called by Python.
 -export([say_and_wait/2]).
--export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
--export([kill_loop_of_pool/0, kill_pool/0, kill_consumer/0]).
+-export([kill_calls/0, kill_watchdog/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0]).
+-export([kill_caller/0, kill_loop_of_pool/0, kill_pool/0, kill_consumer/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -389,6 +390,18 @@ await(Message) ->
     receive
         Message -> ok
     end.
+the_watchdog(_Config) -> called:in_node([{stuck_after, 200}], kill_watchdog, ?MODULE).
+
+kill_watchdog() ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ok = log_watch:start(),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2]),
+    called:is_logged("sleep_on_the_loop"),
+    _ = mortal:kill_registered(py_watchdog),
+    true = ets:delete_all_objects(log_watch),
+    called:is_logged("sleep_on_the_loop"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    log_watch:stop().
 
 the_default_loop(_Config) ->
     Init = <<"import called; called.note('init')">>,

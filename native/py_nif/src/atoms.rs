@@ -76,6 +76,7 @@ rustler::atoms! {
     inline,
     py_loop,
     py_reply,
+    py_stacks,
     py_stream,
     data,
     late_failure,

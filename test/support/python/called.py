@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import itertools
 import threading
 import time
 from typing import Any
+
+import erlang_loop
 
 events: list[str] = []
 _release = threading.Event()
@@ -314,3 +318,43 @@ async def mark_loop() -> bool:
     marked = hasattr(loop, "marked")
     loop.marked = True  # type: ignore[attr-defined]
     return marked
+
+
+# ---- loops that are stuck ----
+
+
+async def sleep_on_the_loop(seconds: float) -> str:
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "slept"
+
+
+async def count_in_c(count: int) -> str:
+    """One call into C that does not give the GIL away."""
+    collections.deque(itertools.repeat(0, count), maxlen=0)
+    return "counted"
+
+
+async def spin_for_ever() -> None:
+    while True:
+        try:
+            sum(range(100))
+        except Exception:
+            continue
+
+
+def run_a_loop_that_sleeps(seconds: float) -> str:
+    return erlang_loop.run(sleep_on_the_loop(seconds))
+
+
+_spinning = True
+
+
+async def spin_until_interrupted() -> None:
+    note("spins")
+    while _spinning:
+        pass
+
+
+def end_spinning() -> None:
+    global _spinning
+    _spinning = False

@@ -6,7 +6,7 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, Error};
+use crate::error::Error;
 use crate::loops::{registry, LoopRef, NativeLoop, RequestLimits};
 use crate::output::Origin;
 use crate::python::loop_thread::{self, Owner, Start};
@@ -92,13 +92,19 @@ fn python_loop_start<'a>(
     })
 }
 
-/// Coroutines of `py:call` run there.
+/// Coroutines of `py:call` run there. Only the process that owns the loop may say so: another
+/// loop would never answer.
 #[rustler::nif]
-fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let result = native
-        .open()
-        .map(|native| loop_thread::set_default_loop(&native));
-    done_or_error(env, result)
+fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<Term<'a>> {
+    let native = match native.open() {
+        Ok(native) => native,
+        Err(error) => return Ok((atoms::error(), error).encode(env)),
+    };
+    if native.owner != Some(env.pid()) {
+        return Err(rustler::Error::BadArg);
+    }
+    loop_thread::set_default_loop(&native);
+    Ok(atoms::ok().encode(env))
 }
 
 /// It takes no more work, cancels its tasks and ends. `ended`: nothing was ever asked of it, and

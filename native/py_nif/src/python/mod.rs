@@ -59,6 +59,7 @@ mod runner;
 pub mod runners;
 mod sleep;
 mod sock_operation;
+pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
 #[cfg(Py_3_14)]
