@@ -143,7 +143,9 @@ class Question:
     """A question to Erlang whose answer a future of the running loop gets."""
 
     @property
-    def future(self) -> asyncio.Future[Any]: ...
+    def future(self) -> asyncio.Future[Any] | None:
+        """None when it has its result."""
+
     def give_up(self) -> None:
         """Nobody wants the answer any more: what Erlang does for it is stopped."""
 

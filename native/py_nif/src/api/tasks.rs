@@ -72,7 +72,7 @@ fn submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
-        true if chain::blocks(request.asked_for.as_ref(), default.id) => Err(Refused::Deadlock),
+        true if chain::blocks(request.asked_for.as_ref(), &default) => Err(Refused::Deadlock),
         true => default
             .post(&task, Work::Run(request))
             .map_err(|(why, _)| why),

@@ -216,7 +216,7 @@ fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<Nativ
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);
     };
-    if chain::blocks(request.asked_for.as_ref(), target.id) {
+    if chain::blocks(request.asked_for.as_ref(), &target) {
         refuse(py, task, value, Refused::Deadlock);
         return settle(task, home);
     }

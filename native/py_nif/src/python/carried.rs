@@ -16,6 +16,7 @@ use super::{context, turn, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
+use crate::questions::chain::LoopThread;
 
 /// What a turn leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,8 @@ impl Carried {
     pub fn begin(py: Python<'_>, arrival: Arrival, load: &Arc<Load>) -> Option<Self> {
         let Arrival { native, start } = arrival;
         let owner = start.owner;
+        // It stays on this thread for life.
+        let _ = native.thread.set(LoopThread::this());
         let begun = || -> PyResult<Self> {
             let context = new_context(py)?;
             context::enter(py, &context)?;
