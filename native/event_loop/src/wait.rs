@@ -1,6 +1,8 @@
 //! The adaptive part of waiting, as pure logic: how long a loop spins before it sleeps, and
 //! who keeps the next deadline while it is parked. The native library's turn asks here.
 
+use std::sync::OnceLock;
+
 /// How a loop waits. All in nanoseconds; tunable per loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPolicy {
@@ -58,9 +60,13 @@ impl Spin {
     /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
     #[must_use]
     pub fn new(policy: &WaitPolicy) -> Self {
-        // Not knowing the number of CPUs is no reason to assume more than one.
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::with_cpus(policy, cpus)
+        // Asked once: it reads several files, which takes longer than making a loop.
+        static CPUS: OnceLock<usize> = OnceLock::new();
+        let cpus = CPUS.get_or_init(|| {
+            // Not knowing the number of CPUs is no reason to assume more than one.
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        });
+        Self::with_cpus(policy, *cpus)
     }
 
     /// For a machine with this many CPUs.
