@@ -12,7 +12,7 @@ use super::load::Load;
 use super::loop_class::Loop;
 use super::loop_thread::{self, Given, Owner};
 use super::runners::Arrival;
-use super::{context, turn, values};
+use super::{context, origin, turn, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
@@ -61,7 +61,9 @@ impl Carried {
             loop_thread::give(Given {
                 native: native.clone(),
                 load: load.clone(),
+                origin: start.origin.clone(),
             });
+            origin::set(py, &start.origin)?;
             let served = py
                 .import("erlang_loop.served")?
                 .call_method1("begin", (&start.name, &start.init, start.patience));

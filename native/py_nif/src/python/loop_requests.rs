@@ -12,10 +12,12 @@ use super::call_threads::{self, Job};
 use super::calls;
 use super::loop_class::Loop;
 use super::loop_streams::{self, Sink};
+use super::origin;
 use super::plain_streams::Slice;
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::loops::Work;
+use crate::output::lines;
 use crate::tasks::{Place, Request, Task, What};
 
 /// Starts what was asked for since the last turn. Only what must end the loop comes back.
@@ -102,13 +104,17 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
         let asyncio_task = if value.is_instance(&coroutine_type(py)?)? {
             let options = PyDict::new(py);
             options.set_item(pyo3::intern!(py, "name"), PyString::new(py, &task.name))?;
-            slf.call_method(pyo3::intern!(py, "create_task"), (&value,), Some(&options))?
+            origin::within(py, &task.origin, || {
+                slf.call_method(pyo3::intern!(py, "create_task"), (&value,), Some(&options))
+            })?
         } else {
             // Other awaitables: a Future of this loop, an object with `__await__`.
             let options = PyDict::new(py);
             options.set_item("loop", slf)?;
-            py.import("asyncio")?
-                .call_method("ensure_future", (&value,), Some(&options))?
+            let asyncio = py.import("asyncio")?;
+            origin::within(py, &task.origin, || {
+                asyncio.call_method("ensure_future", (&value,), Some(&options))
+            })?
         };
         let ended = Ended {
             task: task.clone(),
@@ -180,6 +186,7 @@ fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, P
     forget(slf, task.id);
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
+            lines::end(&task.origin.target());
             task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
         }
         _ => calls::answer(py, task, outcome),

@@ -37,7 +37,12 @@ impl Request {
     /// `{exec, Code, Variables}`.
     ///
     /// `None`: the one who is to be answered is dead.
-    pub fn decode<'a>(env: Env<'a>, term: Term<'a>, asker: Asker<'a>) -> NifResult<Option<Self>> {
+    pub fn decode<'a>(
+        env: Env<'a>,
+        term: Term<'a>,
+        asker: Asker<'a>,
+        leader: Term<'a>,
+    ) -> NifResult<Option<Self>> {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
@@ -62,14 +67,16 @@ impl Request {
         };
         let own = OwnedEnv::new();
         let terms = own.save(terms);
-        Ok(Task::new(env, what.name(), asker).map(|task| Request {
-            task,
-            what,
-            inline,
-            asked_for: chain::answered_by(&env.pid()),
-            env: own,
-            terms,
-        }))
+        Ok(
+            Task::new(env, what.name(), asker, leader).map(|task| Request {
+                task,
+                what,
+                inline,
+                asked_for: chain::answered_by(&env.pid()),
+                env: own,
+                terms,
+            }),
+        )
     }
 
     /// Looks at the two terms.

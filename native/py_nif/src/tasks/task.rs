@@ -19,7 +19,7 @@ mod flow;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use rustler::env::SavedTerm;
@@ -34,6 +34,7 @@ use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
+use crate::output::Origin;
 use crate::python::plain_streams;
 
 /// Where a task runs, and so how it can be stopped.
@@ -91,12 +92,19 @@ pub struct Task {
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
     pub is_stream: bool,
+    /// Who asked for it: what it prints goes to that process's group leader.
+    pub origin: Arc<Origin>,
     life: Mutex<Life>,
 }
 
 impl Task {
     /// The death of the one who is to be answered gives it up. `None`: that one is dead already.
-    pub fn new(env: Env<'_>, name: String, asker: Asker<'_>) -> Option<Ref<Task>> {
+    pub fn new(
+        env: Env<'_>,
+        name: String,
+        asker: Asker<'_>,
+        leader: Term<'_>,
+    ) -> Option<Ref<Task>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = OwnedEnv::new();
         let (to, token, flow) = match asker {
@@ -110,6 +118,7 @@ impl Task {
             name,
             is_cast: to.is_none(),
             is_stream: flow.is_some(),
+            origin: Origin::new(env, leader),
             life: Mutex::new(Life {
                 phase: Phase::Queued,
                 reply: to.map(|to| Reply {
