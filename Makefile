@@ -6,10 +6,10 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build shell lint format bench docs clean
+.PHONY: help run test check build shell lint format bench bench-check bench-baseline docs clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Start a node and show what a loop does in it
 	@ERL_LIBS=_build/default/lib escript examples/tour.escript
@@ -35,9 +35,17 @@ format: ## Format Rust and Python
 	@scripts/setup lint
 	@scripts/format
 
-bench: build ## Run the benchmarks against asyncio and other loops
+bench: build ## Compare with asyncio and other loops: bench/README.md; FULL=1 for longer
 	@scripts/setup bench
-	@scripts/bench
+	@scripts/bench run $(if $(FULL),--full)
+
+bench-check: build ## Fail if anything is a tenth slower than bench/baseline.json
+	@scripts/setup bench
+	@scripts/bench check --rounds 5
+
+bench-baseline: build ## Write bench/baseline.json
+	@scripts/setup bench
+	@scripts/bench baseline --rounds 5
 
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs

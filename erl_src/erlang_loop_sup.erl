@@ -7,6 +7,8 @@
 %%   py_signals            has the VM handle the signals that loops want
 %%   py_interpreter        starts Python when it is needed
 %%   py_calls              looks after the threads of plain functions
+%%   py_questions          has the questions of Python answered
+%%   py_actor_sup          one py_actor for each piece of Python code that has a pid
 %%   py_event_loop_sup     the default loop
 %% '''
 %%
@@ -44,6 +46,12 @@ init([]) ->
             #{id => py_signals, start => {py_signals, start_link, []}},
             #{id => py_interpreter, start => {py_interpreter, start_link, []}},
             #{id => py_calls, start => {py_calls, start_link, []}},
+            #{id => py_questions, start => {py_questions, start_link, []}},
+            #{
+                id => py_actor_sup,
+                start => {py_actor_sup, start_link, []},
+                type => supervisor
+            },
             #{
                 id => py_event_loop_sup,
                 start => {py_event_loop_sup, start_link, []},

@@ -21,6 +21,8 @@
 %% <li>`cancelled': by {@link cancel/1}, or it cancelled itself.</li>
 %% <li>`loop_down': the loop ended before the coroutine did.</li>
 %% <li>`overload': as many requests wait as may.</li>
+%% <li>`deadlock': the loop waits, in Python's `erlang.call', for what the calling process
+%%     does.</li>
 %% <li>`not_started': the application `erlang_loop' is not running.</li>
 %% </ul>
 %%
@@ -49,6 +51,7 @@
     | cancelled
     | loop_down
     | overload
+    | deadlock
     | not_started
     | noproc
     %% An exception.

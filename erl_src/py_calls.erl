@@ -14,7 +14,9 @@
 %% </ul>
 %%
 %% Settings in the application environment: `call_threads' (64) threads at most, `call_queue'
-%% (100000) waiting calls at most, `loop_threads' (8) threads before loops share them, `call_warning' (5000): log a function that still runs for
+%% (100000) waiting calls at most, `call_nesting' (1000) threads that wait for Erlang at most
+%% (`erlang.call': they do not count as call threads), `loop_threads' (8) threads before loops
+%% share them, `call_warning' (5000): log a function that still runs for
 %% nobody after so many milliseconds.
 -module(py_calls).
 
@@ -48,7 +50,12 @@ info() ->
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     Setting = fun(Key, Default) -> application:get_env(erlang_loop, Key, Default) end,
-    ok = py_nif:calls_started(self(), Setting(call_threads, 64), Setting(call_queue, 100_000)),
+    ok = py_nif:calls_started(
+        self(),
+        Setting(call_threads, 64),
+        Setting(call_queue, 100_000),
+        Setting(call_nesting, 1000)
+    ),
     ok = py_nif:python_loop_threads(Setting(loop_threads, 8)),
     {ok, #state{warn_after = Setting(call_warning, 5000)}}.
 

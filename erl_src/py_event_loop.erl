@@ -13,7 +13,7 @@
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
--export([get_loop/0]).
+-export([get_loop/0, loop_ref/1]).
 %% For py.
 -export([target/1]).
 %% For erlang_loop_app.
@@ -43,7 +43,9 @@
     %% unless given.
     patience => non_neg_integer(),
     %% For py_event_loop_sup.
-    default => boolean()
+    default => boolean(),
+    %% No Python: events go to this process, see py_callback_loop. With `name' only.
+    callbacks => pid()
 }.
 -type task_info() :: #{
     name := binary(),
@@ -58,8 +60,11 @@
 
 %% @doc Starts a loop, and the process that owns it. An option that is unknown or wrong raises
 %% `{bad_option, What, Why}'. Python is not troubled before something is asked of the loop, unless
-%% it has init code.
+%% it has init code. With `callbacks' there is neither thread nor Python: the loop's events are
+%% messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(#{callbacks := _} = Options) ->
+    py_callback_loop:start_link(Options);
 start_link(Options) ->
     py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
@@ -211,6 +216,15 @@ registered_name(Pid) ->
 
 pid(Loop) when is_pid(Loop), node(Loop) =:= node() -> Loop;
 pid(Loop) when is_atom(Loop) -> whereis(Loop).
+
+%% @doc The reference of a loop that was started with `callbacks', for `py_nif' calls.
+-spec loop_ref(loop()) -> {ok, py_nif:loop_ref()} | {error, loop_down}.
+loop_ref(Loop) ->
+    try
+        py_callback_loop:ref(Loop)
+    catch
+        exit:_ -> {error, loop_down}
+    end.
 
 %% @doc The node's default loop, for `py_nif' calls. It lives as long as the application runs.
 -spec get_loop() -> {ok, py_nif:loop_ref()} | {error, not_started}.

@@ -23,6 +23,8 @@
     event_loop_info/1,
     event_loop_count/0
 ]).
+%% For py_callback_loop.
+-export([event_loop_new_for/1]).
 -export([
     add_reader/3,
     add_writer/3,
@@ -58,7 +60,7 @@
     stream_submit/4,
     stream_demand/2,
     stream_cancel/1,
-    calls_started/3,
+    calls_started/4,
     calls_info/0,
     python_loop_start/2,
     python_loop_set_default/1,
@@ -68,6 +70,10 @@
     python_loop_threads/1,
     python_loop_runners/0
 ]).
+%% For py_questions.
+-export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
+%% For py_actor.
+-export([mailbox_new/0, mailbox_opened/1, mailbox_deliver/2, mailbox_exit/3]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
 -export([sleep_done/1]).
@@ -89,6 +95,7 @@
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
+-export_type([question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -100,6 +107,7 @@
     event_loop_wakeup/1,
     event_loop_info/1,
     event_loop_count/0,
+    event_loop_new_for/1,
     add_reader/3,
     add_writer/3,
     remove_reader/2,
@@ -150,7 +158,15 @@
     stream_submit/4,
     stream_demand/2,
     stream_cancel/1,
-    calls_started/3,
+    mailbox_new/0,
+    mailbox_opened/1,
+    mailbox_deliver/2,
+    mailbox_exit/3,
+    questions_started/1,
+    question_take/1,
+    question_answer/2,
+    question_raise/4,
+    calls_started/4,
     calls_info/0,
     python_loop_start/2,
     python_loop_set_default/1,
@@ -191,6 +207,14 @@
 %% Chosen by the caller to tell events apart.
 %% A request on its way. Losing it does not cancel the request.
 -type task() :: reference().
+%% Where messages for Python code are kept. Losing it ends the code's pid.
+-type mailbox() :: reference().
+%% What Python wants to know. Losing it unanswered is an answer, too.
+-type question() :: reference().
+-type question_work() ::
+    {call, module(), atom(), [term()]}
+    | {call, node(), module(), atom(), [term()]}
+    | {apply, fun(), [term()]}.
 %% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
 -type task_target() :: default | pid().
 %% `inline' runs on the loop's thread, though it be a plain function.
@@ -258,6 +282,11 @@ event_loop_info(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec event_loop_count() -> non_neg_integer().
 event_loop_count() -> erlang:nif_error(not_loaded).
 
+%% A loop whose events are sent to a process: see py_callback_loop.
+%% @private
+-spec event_loop_new_for(Receiver :: pid()) -> {ok, loop_ref()} | {error, reason()}.
+event_loop_new_for(_Receiver) -> erlang:nif_error(not_loaded).
+
 %%% File descriptors
 
 %% @doc Reports `{CallbackId, read}' while `Fd' is readable (level-triggered). Watching an fd
@@ -315,7 +344,7 @@ cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 %% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
 %% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
 %% no scheduler is held. Any number of processes may wait for the same loop.
--spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed}.
+-spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_events(LoopRef, 0) ->
     poll_nowait(LoopRef);
 poll_events(LoopRef, infinity) ->
@@ -377,11 +406,11 @@ time_left(Deadline) ->
     Left = max(0, Deadline - erlang:monotonic_time()),
     -erlang:convert_time_unit(-Left, native, millisecond).
 
--spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed}.
+-spec poll_nowait(loop_ref()) -> non_neg_integer() | {error, closed | callbacks}.
 poll_nowait(_LoopRef) -> erlang:nif_error(not_loaded).
 
 -spec poll_begin(loop_ref(), integer()) ->
-    non_neg_integer() | wait | {keep, poll_set()} | {error, closed}.
+    non_neg_integer() | wait | {keep, poll_set()} | {error, closed | callbacks}.
 poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
 -spec poll_end(loop_ref(), integer()) -> ok | select_sent.
@@ -390,7 +419,7 @@ poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 %% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
 %% order of their deadlines. An fd that stays ready is reported again; one that was read
 %% meanwhile is not.
--spec get_pending(loop_ref()) -> [event()] | {error, closed}.
+-spec get_pending(loop_ref()) -> [event()] | {error, closed | callbacks}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 
 %%% Pipes and sockets to try things with. They take only fds made here: others are
@@ -541,7 +570,7 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 %% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
 %% @private
 -spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
-    {ok, task()} | {error, not_started | overload | loop_down}.
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
 task_submit(_Token, _Target, _Work) -> erlang:nif_error(not_loaded).
 
 %% `ok': no answer will come; `done': it is in the mailbox.
@@ -574,8 +603,13 @@ stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
 stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec calls_started(pid(), MaxThreads :: pos_integer(), MaxQueue :: non_neg_integer()) -> ok.
-calls_started(_Pid, _MaxThreads, _MaxQueue) -> erlang:nif_error(not_loaded).
+-spec calls_started(
+    pid(),
+    MaxThreads :: pos_integer(),
+    MaxQueue :: non_neg_integer(),
+    MaxNesting :: non_neg_integer()
+) -> ok.
+calls_started(_Pid, _MaxThreads, _MaxQueue, _MaxNesting) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec calls_info() -> #{threads | idle | queued | ended => non_neg_integer()}.
@@ -610,3 +644,42 @@ python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_runners() -> [Loops :: pos_integer()].
 python_loop_runners() -> erlang:nif_error(not_loaded).
+
+%%% Questions of Python: see py_questions
+
+%% @private
+-spec questions_started(pid()) -> ok.
+questions_started(_Pid) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_take(question()) -> {ask | tell, question_work()} | given_up.
+question_take(_Question) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_answer(question(), term()) -> ok.
+question_answer(_Question, _Value) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec question_raise(question(), error | exit | throw, Reason :: term(), Stacktrace :: term()) ->
+    ok.
+question_raise(_Question, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_loaded).
+
+%%% Mailboxes of Python code: see py_actor
+
+%% @private
+-spec mailbox_new() -> mailbox().
+mailbox_new() -> erlang:nif_error(not_loaded).
+
+%% The calling process stands for the code from now on.
+%% @private
+-spec mailbox_opened(mailbox()) -> ok.
+mailbox_opened(_Mailbox) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec mailbox_deliver(mailbox(), Message :: term()) -> ok.
+mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
+
+%% Whether Python wanted to hear of the death of this linked process.
+%% @private
+-spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
+mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).

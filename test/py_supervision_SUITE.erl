@@ -20,10 +20,16 @@
     the_signals_process/1,
     the_interpreter_process/1,
     the_calls_process/1,
+    the_questions_process/1,
+    a_process_that_answers_a_question/1,
+    an_actor/1,
+    the_supervisor_of_actors/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
     a_process_that_called_Python/1,
+    a_loop_of_callbacks/1,
+    the_receiver_of_callbacks/1,
     a_process_that_waits_in_poll_events/1,
     a_process_that_waits_in_poll_events_without_a_router/1,
     the_process_that_made_a_loop/1,
@@ -33,6 +39,9 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
+-export([kill_questions/0, kill_answerer/0, kill_actor/0, kill_actors/0]).
+%% Called by Python.
+-export([say_and_wait/2]).
 -export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
 
 all() ->
@@ -287,6 +296,68 @@ kill_calls() ->
     called:is_logged("called.block ended"),
     log_watch:stop().
 
+%% Python asks, and has pids
+
+the_questions_process(_Config) -> called:in_node([], kill_questions, ?MODULE).
+
+kill_questions() ->
+    {ok, Asked} = py:submit(asking, ask, [?MODULE, say_and_wait, [self(), go_on]]),
+    Answering = answering(),
+    Server = whereis(py_questions),
+    ok = sys:suspend(Server),
+    {ok, Unheard} = py:submit(asking, ask, [lists, reverse, [[]]]),
+    eventually:is({message_queue_len, 1}, fun() -> process_info(Server, message_queue_len) end),
+    _ = mortal:kill_registered(py_questions),
+    ok = called:is_error("erlang.Error", "exit: noproc", py:await(Unheard)),
+    Answering ! go_on,
+    ?assertEqual({ok, go_on}, py:await(Asked)),
+    ?assertEqual({ok, []}, py:call(asking, ask, [lists, reverse, [[]]])),
+    ok.
+
+a_process_that_answers_a_question(_Config) -> called:in_node([], kill_answerer, ?MODULE).
+
+kill_answerer() ->
+    {ok, Asked} = py:submit(asking, ask, [?MODULE, say_and_wait, [self(), go_on]]),
+    exit(answering(), out_of_luck),
+    called:is_error("erlang.Error", "exit: out_of_luck", py:await(Asked)).
+
+say_and_wait(Pid, Word) ->
+    Pid ! {answering, self()},
+    receive
+        Word -> Word
+    end.
+
+answering() ->
+    receive
+        {answering, Pid} -> Pid
+    end.
+
+an_actor(_Config) -> called:in_node([], kill_actor, ?MODULE).
+
+kill_actor() ->
+    {ok, Actor} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    ok = mortal:kill(Actor),
+    await(was_cancelled).
+
+the_supervisor_of_actors(_Config) -> called:in_node([], kill_actors, ?MODULE).
+
+kill_actors() ->
+    {ok, Actor} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    _ = mortal:kill_registered(py_actor_sup),
+    ok = await(was_cancelled),
+    eventually:is(false, fun() -> is_process_alive(Actor) end),
+    {ok, Other} = py:call(acting, spawn, [self()]),
+    ok = await(started),
+    ok = mortal:kill(Other),
+    await(was_cancelled).
+
+await(Message) ->
+    receive
+        Message -> ok
+    end.
+
 the_default_loop(_Config) ->
     Init = <<"import called; called.note('init')">>,
     called:in_node([{default_loop_init, Init}], kill_default_loop, ?MODULE).
@@ -350,6 +421,32 @@ kill_caller() ->
     log_watch:stop().
 
 %% Users
+
+a_loop_of_callbacks(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => self()}),
+    true = unlink(Loop),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    {ok, _} = py_nif:call_later(Ref, 50, 1),
+    ok = mortal:kill(Loop),
+    eventually:is({error, closed}, fun() -> py_nif:event_loop_info(Ref) end),
+    ?assertEqual({error, closed}, py_nif:call_later(Ref, 1, 2)),
+    ?assertEqual({error, loop_down}, py_event_loop:loop_ref(Loop)),
+    receive
+        {py_event, _, _, _} = Event -> error({came, Event})
+    after 100 -> ok
+    end.
+
+the_receiver_of_callbacks(_Config) ->
+    Receiver = spawn(fun() -> receive after infinity -> ok end end),
+    {ok, Loop} = py_event_loop:start_link(#{callbacks => Receiver}),
+    {ok, Ref} = py_event_loop:loop_ref(Loop),
+    Monitor = monitor(process, Loop),
+    ok = mortal:kill(Receiver),
+    receive
+        {'DOWN', Monitor, process, Loop, Reason} -> ?assertEqual(normal, Reason)
+    after 10_000 -> error(loop_stays)
+    end,
+    ?assertEqual({error, closed}, py_nif:event_loop_info(Ref)).
 
 a_process_that_waits_in_poll_events(_Config) ->
     with_pipe(fun(Loop, Read, Write) ->

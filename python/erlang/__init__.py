@@ -1,12 +1,19 @@
-"""Erlang for Python programs inside a node: its values as Python types.
+"""Erlang for Python programs inside a node: its values as Python types, its functions, its
+processes.
 
-`docs/values.md` has the table of what becomes what.
+`docs/values.md` has the table of what becomes what, `docs/erlang_module.md` the rest.
 """
 
+from .actors import spawn
 from .atom import Atom
+from .calls import async_call, call, cast
 from .errors import ConversionError, Error, StackFrame
+from .mailboxes import Mailbox, async_receive, mailbox, receive, self
+from .messages import send
+from .names import register, unregister, whereis
 from .native import BitString, Fun, Pid, Port, Ref
 from .native import ObjectHandle as Handle
+from .watching import link, monitor
 
 __all__ = [
     "Atom",
@@ -15,8 +22,23 @@ __all__ = [
     "Error",
     "Fun",
     "Handle",
+    "Mailbox",
     "Pid",
     "Port",
     "Ref",
     "StackFrame",
+    "async_call",
+    "async_receive",
+    "call",
+    "cast",
+    "link",
+    "mailbox",
+    "monitor",
+    "receive",
+    "register",
+    "self",
+    "send",
+    "spawn",
+    "unregister",
+    "whereis",
 ]

@@ -46,10 +46,27 @@ class Error(Exception):
         self.kind = kind
         self.reason = reason
         self.stacktrace = _frames(stacktrace)
-        self._text = repr(reason) if text is None else text
+        self._text = _with_exceptions(reason, 4) or text or _shown(reason)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self._text}"
+
+
+def _shown(reason: object) -> str:
+    """An atom as its name."""
+    return str(reason) if isinstance(reason, str) and type(reason) is not str else repr(reason)
+
+
+def _with_exceptions(reason: object, depth: int) -> str | None:
+    """A reason with exceptions of Python in it: as Erlang prints it, but these as Python does."""
+    if isinstance(reason, dict) and {"type", "message", "traceback"} <= reason.keys():
+        return f"{reason['type']}: {reason['message']}"
+    if depth and isinstance(reason, tuple):
+        parts = [_with_exceptions(part, depth - 1) for part in reason]
+        if any(parts):
+            texts = [text or str(part) for text, part in zip(parts, reason)]
+            return "{" + ", ".join(texts) + "}"
+    return None
 
 
 def _frames(stacktrace: object) -> list[StackFrame]:

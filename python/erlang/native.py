@@ -7,14 +7,59 @@ It is `erlang_loop._native`, here under its other name: importing it by that one
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from erlang_loop._native import BitString, Fun, ObjectHandle, Pid, Port, Ref, _atom
+    from erlang_loop._native import (
+        BitString,
+        Fun,
+        Mailbox,
+        ObjectHandle,
+        Pid,
+        Port,
+        Question,
+        Ref,
+        _ask,
+        _ask_fun,
+        _atom,
+        _call,
+        _cast,
+        _send,
+    )
 else:
     try:
-        from py_event_loop import BitString, Fun, ObjectHandle, Pid, Port, Ref, _atom
+        from py_event_loop import (
+            BitString,
+            Fun,
+            Mailbox,
+            ObjectHandle,
+            Pid,
+            Port,
+            Question,
+            Ref,
+            _ask,
+            _ask_fun,
+            _atom,
+            _call,
+            _cast,
+            _send,
+        )
     except ImportError:
         raise ImportError(
             "erlang works inside an Erlang node: run your program with `bin/erlang-loop "
             "program.py`, or start the erlang_loop application in your own node"
         ) from None
 
-__all__ = ["BitString", "Fun", "ObjectHandle", "Pid", "Port", "Ref", "_atom"]
+__all__ = [
+    "BitString",
+    "Fun",
+    "Mailbox",
+    "ObjectHandle",
+    "Pid",
+    "Port",
+    "Question",
+    "Ref",
+    "_ask",
+    "_ask_fun",
+    "_atom",
+    "_call",
+    "_cast",
+    "_send",
+]

@@ -5,7 +5,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Generic, NoReturn, TypeVar, final
 
@@ -95,7 +95,11 @@ class Port:
 
 @final
 class Fun:
-    """An Erlang fun."""
+    """An Erlang fun. Calling it asks Erlang, as `erlang.call` does."""
+
+    def __call__(self, *args: Any) -> Any: ...
+    def async_call(self, *args: Any) -> Coroutine[Any, Any, Any]:
+        """The same for coroutines: `await fun.async_call(...)`."""
 
     def __copy__(self) -> Fun: ...
     def __deepcopy__(self, memo: object, /) -> Fun: ...
@@ -128,6 +132,70 @@ def _atom(name: str, existing_only: bool, /) -> Atom:
 
 def _echo(value: Any) -> Any:
     """To a term and back, on the calling thread; `erlang.ConversionError`."""
+
+# Questions to Erlang and messages, for the package `erlang` (native/py_nif/src/questions).
+
+@final
+class Question:
+    """A question to Erlang whose answer a future of the running loop gets."""
+
+    @property
+    def future(self) -> asyncio.Future[Any]: ...
+    def give_up(self) -> None:
+        """Nobody wants the answer any more: what Erlang does for it is stopped."""
+
+@final
+class Mailbox:
+    """What was sent to the pid of a task, or of a thread if there is no `owner`."""
+
+    def __new__(cls, owner: Any = None, made: Ref | None = None) -> Self: ...
+    @property
+    def pid(self) -> Pid: ...
+    @property
+    def ended(self) -> bool: ...
+    def take(self) -> tuple[Any] | None:
+        """The next message, if there is one."""
+
+    def take_exit(self) -> tuple[Pid, Any] | None:
+        """Pid and reason of a linked process that has died."""
+
+    def want(self) -> bool:
+        """`owner()._arrived()` is to be called for the next message; False if there is one."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """A thread waits for a message, without the GIL. False: its time is over."""
+
+    def ask(self, function: str, args: list[Any]) -> Question:
+        """Has the process monitor, demonitor, link or unlink."""
+
+    def link(self, pid: Pid) -> None:
+        """The death of this process is for `_arrived` from now on."""
+
+    def unlink(self, pid: Pid) -> bool:
+        """False: it has died before."""
+
+    def flush(self, monitor: Ref) -> None:
+        """Removes the message of a monitor that has been ended."""
+
+    def end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
+        """Ends the process."""
+
+def _ask(module: str, function: str, args: Sequence[Any], node: str | None, /) -> Question:
+    """`erlang.async_call`, up to the `await`."""
+
+def _ask_fun(fun: Fun, args: Sequence[Any], /) -> Question:
+    """As `_ask`, of a fun."""
+
+def _call(
+    module: str, function: str, args: Sequence[Any], timeout: float | None, node: str | None, /
+) -> Any:
+    """`erlang.call`: waits for the answer, without the GIL."""
+
+def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) -> None:
+    """`erlang.cast`"""
+
+def _send(dest: Pid | Ref | str | tuple[str, str], message: Any, /) -> None:
+    """`erlang.send`"""
 
 # To a type checker the handles are asyncio's, because the loop's methods answer them in the place
 # of asyncio's. At run time they have the same attributes and methods, but another base.

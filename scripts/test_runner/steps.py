@@ -79,7 +79,10 @@ STEPS = (
     Step(
         # Not py_nif: its test binary would need the enif_* functions of the VM to link.
         "cargo",
-        ("cargo", "test", "--locked", "--no-fail-fast", "--package", "event_loop"),
+        (
+            *("cargo", "test", "--locked", "--no-fail-fast"),
+            *("--package", "event_loop", "--package", "bench_load"),
+        ),
         counts.cargo,
     ),
     Step(

@@ -10,6 +10,10 @@ rustler::atoms! {
     write,
     timer,
 
+    // a loop whose events go to a process
+    callbacks,
+    py_event,
+
     // to a loop's keeper (py_event_router, py_event_worker)
     arm,
     loop_closed,
@@ -91,6 +95,30 @@ rustler::atoms! {
     warm,
     waiting,
 
+    // questions of Python (py_questions)
+    apply,
+    ask,
+    erlang,
+    exit,
+    given_up,
+    py_question = "$py_question",
+    send,
+    tell,
+    throw,
+
+    // mailboxes of Python code (py_actor)
+    adopt,
+    demonitor,
+    down = "DOWN",
+    link,
+    monitor,
+    normal,
+    py_actor,
+    py_end = "$py_end",
+    py_exception,
+    shutdown,
+    unlink,
+
     // values
     bytes,
     complex,
@@ -122,6 +150,7 @@ rustler::atoms! {
 
     // errors
     cancelled,
+    deadlock,
     loop_down,
     not_started,
     overload,

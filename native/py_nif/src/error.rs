@@ -10,6 +10,8 @@ use crate::atoms;
 /// What can fail below the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
+    /// Events cannot be asked for: the loop sends them to a process.
+    Callbacks,
     /// The loop was destroyed or closed.
     Closed,
     /// The core's own errors (bad fd, stale watch, errno).
@@ -40,6 +42,7 @@ impl From<event_loop::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::Callbacks => f.write_str("the loop sends its events to a process"),
             Error::Closed => f.write_str("the event loop is closed"),
             Error::Core(error) => error.fmt(f),
             Error::Python(text) => f.write_str(text),
@@ -55,6 +58,7 @@ impl Encoder for Error {
     fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
         use event_loop::Error as Core;
         match self {
+            Error::Callbacks => atoms::callbacks().encode(env),
             Error::Closed | Error::Core(Core::Closed) => atoms::closed().encode(env),
             Error::Core(Core::BadFd) => atoms::badfd().encode(env),
             Error::Core(Core::NotPollable) => atoms::eperm().encode(env),

@@ -6,7 +6,9 @@
 //! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
 //! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
+//! | [`mailboxes`] | messages of Erlang to Python code |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
+//! | [`questions`] | what Python asked of Erlang, likewise |
 //! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
 #![deny(unsafe_code)]
 #![allow(
@@ -20,5 +22,7 @@ mod beam;
 mod convert;
 mod error;
 mod loops;
+mod mailboxes;
 mod python;
+mod questions;
 mod tasks;

@@ -6,11 +6,22 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{done_or_error, ok_or_error};
-use crate::loops::{registry, LoopRef, NativeLoop, Role};
+use crate::loops::{registry, LoopRef, NativeLoop, Receiver, Role};
 
 #[rustler::nif]
 fn event_loop_new(env: Env<'_>) -> Term<'_> {
-    let made = NativeLoop::for_erlang(Sender::Scheduler(env));
+    let made = NativeLoop::for_erlang(Sender::Scheduler(env), None);
+    ok_or_error(env, made.map(|native| Ref::new(LoopRef::to(&native))))
+}
+
+/// Its events are sent to `receiver`, in the name of the caller.
+#[rustler::nif]
+fn event_loop_new_for<'a>(env: Env<'a>, receiver: LocalPid) -> Term<'a> {
+    let receiver = Receiver {
+        pid: receiver,
+        owner: env.pid(),
+    };
+    let made = NativeLoop::for_erlang(Sender::Scheduler(env), Some(receiver));
     ok_or_error(env, made.map(|native| Ref::new(LoopRef::to(&native))))
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use event_loop::{Direction, Mode};
+use event_loop::Direction;
 use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
@@ -31,7 +31,9 @@ fn add(
     direction: Direction,
 ) -> Result<Ref<FdRef>> {
     let native = native.open()?;
-    let watch = native.core.watch(fd, direction, callback, Mode::LEVEL)?;
+    let watch = native
+        .core
+        .watch(fd, direction, callback, native.watch_mode())?;
     native.arm_if_needed(env);
     Ok(Ref::new(FdRef {
         owner: Arc::downgrade(&native),

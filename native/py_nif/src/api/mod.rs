@@ -5,9 +5,11 @@
 
 mod event_loops;
 mod fds;
+mod mailboxes;
 mod pending;
 mod python;
 mod python_loops;
+mod questions;
 mod routing;
 mod signals;
 mod tasks;

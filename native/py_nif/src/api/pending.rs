@@ -1,39 +1,34 @@
 //! Taking events in Erlang: `get_pending/1` and the steps of `poll_events/2`.
 
+use std::sync::Arc;
+
 use event_loop::Kind;
 use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::error::Error;
-use crate::loops::{LoopRef, Waiting};
+use crate::loops::{kind_atom, LoopRef, NativeLoop, Waiting};
 
 #[rustler::nif]
 fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     answer(
         env,
-        native.open().map(|native| events(native.take_pending(env))),
+        asked(&native).map(|native| events(native.take_pending(env))),
     )
 }
 
 fn events(taken: Vec<(u64, Kind)>) -> Vec<(u64, rustler::Atom)> {
     taken
         .into_iter()
-        .map(|(callback, kind)| {
-            let kind = match kind {
-                Kind::Read => atoms::read(),
-                Kind::Write => atoms::write(),
-                Kind::Timer => atoms::timer(),
-            };
-            (callback, kind)
-        })
+        .map(|(callback, kind)| (callback, kind_atom(kind)))
         .collect()
 }
 
 /// The number of pending events.
 #[rustler::nif]
 fn poll_nowait<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    answer(env, native.open().map(|native| native.pump(env)))
+    answer(env, asked(&native).map(|native| native.pump(env)))
 }
 
 /// The number of events if there are any; else the caller is noted as waiting and told for what:
@@ -41,8 +36,7 @@ fn poll_nowait<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
 /// this set, because nobody else keeps the loop.
 #[rustler::nif]
 fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
-    let waiting = native
-        .open()
+    let waiting = asked(&native)
         .and_then(|native| native.begin_waiting(env, token))
         .map(|waiting| match waiting {
             Waiting::Not(count) => count.encode(env),
@@ -62,6 +56,15 @@ fn poll_end<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
     match sent {
         true => atoms::select_sent().encode(env),
         false => atoms::ok().encode(env),
+    }
+}
+
+/// A loop that is asked for its events.
+fn asked(native: &LoopRef) -> Result<Arc<NativeLoop>, Error> {
+    let native = native.open()?;
+    match native.sends_events() {
+        true => Err(Error::Callbacks),
+        false => Ok(native),
     }
 }
 

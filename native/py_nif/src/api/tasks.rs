@@ -8,6 +8,7 @@ use crate::beam::resource::Ref;
 use crate::loops::{registry, Refused, Work};
 use crate::python::call_threads::{self, Job};
 use crate::python::{calls, loop_thread, main_thread};
+use crate::questions::chain;
 use crate::tasks::{reports, Asker, Request, Task, What};
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
@@ -71,6 +72,7 @@ fn submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
+        true if chain::blocks(request.asked_for.as_ref(), default.id) => Err(Refused::Deadlock),
         true => default
             .post(&task, Work::Run(request))
             .map_err(|(why, _)| why),
@@ -141,9 +143,15 @@ fn task_is_open(task: Ref<Task>) -> bool {
 
 /// The calling process hears of work that outlives its caller.
 #[rustler::nif]
-fn calls_started(env: Env<'_>, pid: LocalPid, max_threads: usize, max_queue: usize) -> Term<'_> {
+fn calls_started(
+    env: Env<'_>,
+    pid: LocalPid,
+    max_threads: usize,
+    max_queue: usize,
+    max_outside: usize,
+) -> Term<'_> {
     reports::listen(pid);
-    call_threads::limit(max_threads, max_queue);
+    call_threads::limit(max_threads, max_queue, max_outside);
     atoms::ok().encode(env)
 }
 

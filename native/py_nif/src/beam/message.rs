@@ -1,6 +1,12 @@
 //! Messages to Erlang processes, from scheduler threads and from threads of our own.
 
-use rustler::{Encoder, Env, LocalPid, OwnedEnv};
+#![allow(unsafe_code)] // one call that rustler has for scheduler threads only
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use rustler::env::SavedTerm;
+use rustler::{sys, Atom, Encoder, Env, LocalPid, OwnedEnv};
 
 use super::forked;
 
@@ -25,4 +31,29 @@ pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
             .send_and_clear(to, |env| message.encode(env))
             .is_ok(),
     }
+}
+
+/// Sends a term that was made in this environment before, on a thread of ours.
+pub fn send_saved(env: &mut OwnedEnv, to: &LocalPid, message: &SavedTerm) -> bool {
+    if forked::is_copy() {
+        return false;
+    }
+    env.send_and_clear(to, |inner| message.load(inner)).is_ok()
+}
+
+/// The process that has this name. On a thread of ours.
+pub fn whereis(name: Atom) -> Option<LocalPid> {
+    if forked::is_copy() {
+        return None;
+    }
+    let mut pid = MaybeUninit::uninit();
+    OwnedEnv::new().run(|env| {
+        let name = name.to_term(env).as_c_arg();
+        // SAFETY: without an environment the VM takes the caller for a thread of ours, which it
+        // is; `pid` is initialised when it answers non-zero.
+        unsafe {
+            let found = sys::enif_whereis_pid(ptr::null_mut(), name, pid.as_mut_ptr());
+            (found != 0).then(|| LocalPid::from_c_arg(pid.assume_init()))
+        }
+    })
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyString, PyType};
@@ -127,6 +127,28 @@ pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<
         }
     })?;
     Ok(named(py, atom)?)
+}
+
+/// For names of modules, functions, nodes and processes: an `erlang.Atom`, or the atom that a str
+/// names. None is made.
+pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
+    let Ok(text) = name.cast::<PyString>() else {
+        let class = super::error::type_name(name);
+        return Err(PyTypeError::new_err(format!(
+            "{what} must be an erlang.Atom or a str, not {class}"
+        )));
+    };
+    if name.get_type().is(class(name.py())?) {
+        return Ok(to_atom(text)?);
+    }
+    let text = text.to_str()?;
+    OwnedEnv::new()
+        .run(|env| existing(env, text))
+        .ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it"
+            ))
+        })
 }
 
 fn count_new() -> PyResult<()> {

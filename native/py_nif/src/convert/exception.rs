@@ -214,9 +214,20 @@ fn source_line(
     Ok(text_of(&line))
 }
 
+/// `erlang.Error`
+fn erlang_error(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    ERROR.import(py, "erlang.errors", "Error")
+}
+
+pub fn is_erlang_error(error: &Bound<'_, PyAny>) -> bool {
+    erlang_error(error.py())
+        .and_then(|class| error.is_instance(class))
+        .unwrap_or(false)
+}
+
 /// `erlang.Error(kind, reason, stacktrace)`, for what Erlang calls class, reason, stacktrace.
 pub fn from_erlang(py: Python<'_>, kind: &str, reason: Term<'_>, stacktrace: Term<'_>) -> PyErr {
-    static ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let text = shortened_term(reason);
     let reason = match super::to_python(py, reason) {
         Ok(reason) => reason.unbind(),
@@ -229,7 +240,7 @@ pub fn from_erlang(py: Python<'_>, kind: &str, reason: Term<'_>, stacktrace: Ter
     let stacktrace = super::to_python(py, stacktrace)
         .map(Bound::unbind)
         .unwrap_or_else(|_| py.None());
-    match ERROR.import(py, "erlang.errors", "Error") {
+    match erlang_error(py) {
         Ok(class) => PyErr::from_type(class.clone(), (kind.to_owned(), reason, stacktrace, text)),
         Err(error) => error,
     }

@@ -24,7 +24,9 @@ use pyo3::prelude::*;
 
 use crate::beam::forked;
 
+pub use atoms::existing_atom;
 pub use handle::PythonObject;
+pub use opaque::{Fun, Pid, Ref as Reference};
 pub use shared_bytes::SharedBytes;
 pub use to_python::to_python;
 pub use to_term::to_term;
@@ -47,7 +49,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// What Python code calls of its own accord must not reach for the VM in a forked copy.
-fn in_node() -> PyResult<()> {
+pub fn in_node() -> PyResult<()> {
     match forked::is_copy() {
         true => Err(PyRuntimeError::new_err(
             "this process was forked from an Erlang node, and has no Erlang in it",

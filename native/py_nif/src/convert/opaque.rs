@@ -1,13 +1,16 @@
 //! Terms that Python holds and gives back but does not look into: pids, references, ports, funs.
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use rustler::{Env, Term};
 
 use crate::beam::terms::KeptTerm;
+use crate::python::erlang_calls::{self, Target};
 
 /// One Python class. Equal if the terms are (`=:=`); gives back that very term.
 macro_rules! opaque {
-    ($name:ident, $what:literal, $prefix:literal) => {
+    ($name:ident, $what:literal, $prefix:literal, { $($methods:tt)* }) => {
         #[doc = $what]
         #[pyclass(frozen, module = "erlang")]
         pub struct $name(KeptTerm);
@@ -49,11 +52,38 @@ macro_rules! opaque {
                 let _ = memo;
                 slf
             }
+
+            $($methods)*
         }
     };
 }
 
-opaque!(Pid, "An Erlang process, of this node or another.", "");
-opaque!(Ref, "An Erlang reference.", "#Ref");
-opaque!(Port, "An Erlang port.", "#Port");
-opaque!(Fun, "An Erlang fun.", "#Fun");
+opaque!(Pid, "An Erlang process, of this node or another.", "", {});
+opaque!(Ref, "An Erlang reference.", "#Ref", {});
+opaque!(Port, "An Erlang port.", "#Port", {});
+opaque!(
+    Fun,
+    "An Erlang fun. Calling it asks Erlang, as `erlang.call` does.",
+    "#Fun",
+    {
+        #[pyo3(signature = (*args))]
+        fn __call__<'py>(
+            slf: &Bound<'py, Self>,
+            args: &Bound<'py, PyTuple>,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            erlang_calls::call(slf.py(), &Target::Fun(slf.get()), args.as_any(), None)
+        }
+
+        /// The same for coroutines: `await fun.async_call(...)`.
+        #[pyo3(signature = (*args))]
+        fn async_call<'py>(
+            slf: &Bound<'py, Self>,
+            args: &Bound<'py, PyTuple>,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            static ASYNC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            ASYNC
+                .import(slf.py(), "erlang.calls", "_async_apply")?
+                .call1((slf, args))
+        }
+    }
+);

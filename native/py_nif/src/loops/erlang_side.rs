@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use event_loop::{EventBuffer, Kind, Pending, Ready, TimerHeap};
-use rustler::{Encoder, Env, LocalPid, Term};
+use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use super::refs::Timer;
 use crate::atoms;
@@ -39,7 +39,17 @@ impl Encoder for Why {
     }
 }
 
+/// Who gets the events of a loop as messages, `{py_event, Loop, CallbackId, Kind}`, instead of
+/// asking for them. Each watch is told once and then paused: nobody's mailbox is flooded.
+#[derive(Clone, Copy)]
+pub struct Receiver {
+    pub pid: LocalPid,
+    /// The process that stands for the loop.
+    pub owner: LocalPid,
+}
+
 pub struct ErlangSide {
+    receiver: Option<Receiver>,
     /// Of fds, as of the last look.
     ready_fds: Pending,
     /// Callbacks of timers that are due, in order.
@@ -54,8 +64,9 @@ pub struct ErlangSide {
 }
 
 impl ErlangSide {
-    pub fn new() -> Self {
+    pub fn new(receiver: Option<Receiver>) -> Self {
         ErlangSide {
+            receiver,
             ready_fds: Pending::new(),
             due: Vec::new(),
             timers: TimerHeap::new(),
@@ -84,6 +95,22 @@ impl ErlangSide {
             self.due.push(timer.callback);
         }
         (self.due.len() - before) as u64
+    }
+
+    /// Sends what is pending if it is to be sent.
+    pub fn deliver(&mut self, sender: Sender<'_>) {
+        let Some(receiver) = self.receiver else {
+            return;
+        };
+        for (callback, kind) in self.take_pending() {
+            let event = (atoms::py_event(), receiver.owner, callback, kind_atom(kind));
+            // A receiver that died: its loop ends, too.
+            let _ = message::send(sender, &receiver.pid, event);
+        }
+    }
+
+    pub fn has_receiver(&self) -> bool {
+        self.receiver.is_some()
     }
 
     pub fn pending_len(&self) -> usize {
@@ -123,5 +150,14 @@ impl ErlangSide {
             // A waiter that died needs no answer.
             let _ = message::send(sender, &waiter.pid, message);
         }
+    }
+}
+
+/// How Erlang calls what happened.
+pub fn kind_atom(kind: Kind) -> Atom {
+    match kind {
+        Kind::Read => atoms::read(),
+        Kind::Write => atoms::write(),
+        Kind::Timer => atoms::timer(),
     }
 }

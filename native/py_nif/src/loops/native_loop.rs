@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use event_loop::{now_ns, plan_timer, EventLoop, TimerPlan, WaitPolicy};
+use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
-use super::erlang_side::{ErlangSide, Why};
+use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, Place, PollSet, Requests, Seat};
+use super::{registry, Place, PollSet, Posted, Requests, Seat};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -37,6 +37,8 @@ pub struct NativeLoop {
     pub policy: WaitPolicy,
     pub signals: Signals,
     pub requests: Requests,
+    /// Answers and messages of Erlang for code that runs on this loop.
+    pub posts: Inbox<Arc<dyn Posted>>,
     /// Where it runs, if Erlang started it.
     pub seat: Option<Arc<Seat>>,
     pub(super) driver: Driver,
@@ -77,10 +79,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NativeLoop {
-    /// A loop driven by Erlang, kept by the default router if there is one.
-    pub fn for_erlang(sender: Sender<'_>) -> Result<Arc<Self>> {
+    /// A loop driven by Erlang, kept by the default router if there is one. Its events wait to
+    /// be taken, or are sent to `receiver`.
+    pub fn for_erlang(sender: Sender<'_>, receiver: Option<Receiver>) -> Result<Arc<Self>> {
         let native = Self::create(
-            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new()))),
+            Driver::Erlang(Box::new(Mutex::new(ErlangSide::new(receiver)))),
             WaitPolicy::default(),
             Served::default(),
         )?;
@@ -132,6 +135,7 @@ impl NativeLoop {
             policy,
             signals: Signals::default(),
             requests: Requests::new(served.limit),
+            posts: Inbox::new(),
             seat,
             driver,
             watch: Mutex::default(),
@@ -238,6 +242,9 @@ impl NativeLoop {
             // Its owner is gone. A Python thread that runs the loop must leave it first.
             self.orphaned.store(true, Ordering::Release);
             self.requests.end(sender);
+            // Futures of a closed loop: nobody waits for them.
+            self.posts.close();
+            drop(self.posts.take());
             let nobody_runs_it = self.seat.as_ref().is_some_and(|seat| seat.give_up());
             return match &self.driver {
                 Driver::Python if !nobody_runs_it => self.core.parking.forget_arming(),

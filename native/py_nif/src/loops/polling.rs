@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use event_loop::{now_ns, Kind};
+use event_loop::{now_ns, Kind, Mode};
 use rustler::Env;
 
 use super::erlang_side::{ErlangSide, Why};
@@ -44,11 +44,25 @@ impl NativeLoop {
         self.core.counters.timers_fired.add_owned(fired);
         let sender = Sender::Scheduler(env);
         self.plan_wake(sender, side.timers.next_deadline());
+        side.deliver(sender);
         let count = side.pending_len();
         if count > 0 {
             side.notify(sender, Why::Look);
         }
         count
+    }
+
+    /// Whether a process gets the events, so that nobody can ask for them.
+    pub fn sends_events(&self) -> bool {
+        self.erlang_side().is_some_and(|side| side.has_receiver())
+    }
+
+    /// How often a watch is told: a process hears of it once and asks for the next.
+    pub fn watch_mode(&self) -> Mode {
+        match self.sends_events() {
+            true => Mode::ONESHOT,
+            false => Mode::LEVEL,
+        }
     }
 
     /// `get_pending/1`.

@@ -38,6 +38,8 @@ pub enum Refused {
     Overload,
     /// It is stopping or closed.
     Down,
+    /// It waits for what asks it.
+    Deadlock,
 }
 
 impl Refused {
@@ -45,6 +47,7 @@ impl Refused {
         match self {
             Refused::Overload => atoms::overload(),
             Refused::Down => atoms::loop_down(),
+            Refused::Deadlock => atoms::deadlock(),
         }
     }
 }

@@ -182,7 +182,7 @@ fn drain(slf: &Bound<'_, Loop>) -> PyResult<()> {
     while result.is_ok() {
         let next = waiting.with(py, |waiting| waiting.microtasks.pop_front());
         let Some(handle) = next else { break };
-        result = turn::run_one(slf, Item::Callback(handle));
+        result = run_handle(slf, handle);
     }
     waiting.with(py, |waiting| waiting.fed = None);
     result
@@ -198,7 +198,7 @@ fn run_others(slf: &Bound<'_, Loop>) -> PyResult<()> {
         }
         let next = waiting.with(slf.py(), |waiting| waiting.urgent.pop_front());
         let Some(handle) = next else { break };
-        turn::run_one(slf, Item::Callback(handle))?;
+        run_handle(slf, handle)?;
         drain(slf)?;
         passed(slf);
     }
@@ -215,7 +215,7 @@ fn run_idle(slf: &Bound<'_, Loop>) -> PyResult<()> {
         waiting.idle.pop_front()
     });
     if let Some(handle) = next {
-        turn::run_one(slf, Item::Callback(handle))?;
+        run_handle(slf, handle)?;
         drain(slf)?;
     }
     Ok(())
@@ -233,4 +233,9 @@ fn settle(slf: &Bound<'_, Loop>) {
     let py = slf.py();
     let any = slf.get().beside.with(py, |waiting| waiting.any());
     slf.get().between.set(py, any);
+}
+
+fn run_handle(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()> {
+    let limit = slf.get().threshold.get(slf.py());
+    turn::run_one(slf, Item::Callback(handle), limit)
 }

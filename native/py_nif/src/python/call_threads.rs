@@ -5,13 +5,18 @@
 //! has ended for a while, the function that runs is blocked or computes: the standby becomes a
 //! worker, and a new standby is started, up to the limit. Workers beyond the first end when they
 //! had nothing to do for some seconds.
+//!
+//! A thread that waits for Erlang (`erlang.call`) is *outside*: it does not count, because what it
+//! waits for may need a thread.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::calls;
@@ -64,10 +69,15 @@ struct Pool {
     standby: bool,
     /// Whether the standby looks at its watch: it needs no wake-up then.
     watching: bool,
+    /// The standby is to become a worker at once.
+    needed: bool,
+    /// Threads that wait for Erlang.
+    outside: usize,
     /// Calls that have ended so far.
     ended: u64,
     max_threads: usize,
     max_queue: usize,
+    max_outside: usize,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
@@ -76,9 +86,12 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     idle: 0,
     standby: false,
     watching: false,
+    needed: false,
+    outside: 0,
     ended: 0,
     max_threads: 64,
     max_queue: 100_000,
+    max_outside: 1000,
 });
 static WORK: Condvar = Condvar::new();
 static WATCH: Condvar = Condvar::new();
@@ -106,10 +119,11 @@ pub fn info() -> Info {
 }
 
 /// Threads and waiting calls at most. More threads than that end as they become idle.
-pub fn limit(max_threads: usize, max_queue: usize) {
+pub fn limit(max_threads: usize, max_queue: usize, max_outside: usize) {
     let mut pool = pool();
     pool.max_threads = max_threads.max(1);
     pool.max_queue = max_queue;
+    pool.max_outside = max_outside;
 }
 
 /// Queues a call. Any thread; never waits for Python.
@@ -122,11 +136,8 @@ pub fn post(job: Job) -> Result<(), (Refused, Job)> {
     if pool.queue.len().max(open_streams) >= pool.max_queue {
         return Err((Refused::Overload, job));
     }
-    if pool.workers == 0 {
-        if !start(worker) {
-            return Err((Refused::Overload, job));
-        }
-        pool.workers = 1;
+    if !pool.ensure_worker() {
+        return Err((Refused::Overload, job));
     }
     pool.push(job);
     Ok(())
@@ -135,10 +146,8 @@ pub fn post(job: Job) -> Result<(), (Refused, Job)> {
 /// Queues what was taken in before and now goes on: it is never refused.
 pub fn post_admitted(job: Job) {
     let mut pool = pool();
-    if pool.workers == 0 && start(worker) {
-        // Without memory for a thread it waits for the next call, which starts one or fails.
-        pool.workers = 1;
-    }
+    // Without memory for a thread it waits for the next call, which starts one or fails.
+    pool.ensure_worker();
     pool.push(job);
 }
 
@@ -154,6 +163,21 @@ impl Pool {
             0 => self.have_watched(),
             _ => WORK.notify_one(),
         }
+    }
+
+    /// Sees to it that somebody takes calls. `false`: there is no memory for a thread.
+    fn ensure_worker(&mut self) -> bool {
+        if self.workers > 0 {
+            return true;
+        }
+        if self.standby {
+            self.needed = true;
+            WATCH.notify_one();
+            return true;
+        }
+        let started = start(worker);
+        self.workers = usize::from(started);
+        started
     }
 
     /// Calls wait and every worker is busy: the standby looks at its watch.
@@ -174,9 +198,49 @@ fn start(body: fn()) -> bool {
         .is_ok()
 }
 
+thread_local! {
+    static IS_CALL_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call thread is outside as long as this lives.
+pub struct Outside(());
+
+/// What runs on this thread waits for Erlang. Nothing to do unless it is a call thread; an error
+/// if too many of them wait already.
+pub fn outside() -> PyResult<Option<Outside>> {
+    if !IS_CALL_THREAD.get() {
+        return Ok(None);
+    }
+    let mut pool = pool();
+    if pool.outside >= pool.max_outside {
+        return Err(PyRuntimeError::new_err(format!(
+            "{} calls of Python wait for Erlang, as many as may (call_nesting): do Python and \
+             Erlang call each other without end?",
+            pool.outside
+        )));
+    }
+    pool.workers -= 1;
+    pool.outside += 1;
+    if !pool.queue.is_empty() && pool.idle == 0 {
+        // Without memory for another thread calls wait until this one is back.
+        let _ = pool.ensure_worker();
+        pool.have_watched();
+    }
+    Ok(Some(Outside(())))
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let mut pool = pool();
+        pool.outside -= 1;
+        pool.workers += 1;
+    }
+}
+
 /// Attached once for the life of the thread, so that Python keeps its state of the thread;
 /// waiting is done detached.
 fn worker() {
+    IS_CALL_THREAD.set(true);
     Python::attach(|py| py.detach(work));
 }
 
@@ -241,6 +305,9 @@ fn standby() {
     {
         let mut pool = pool();
         loop {
+            if std::mem::take(&mut pool.needed) {
+                break;
+            }
             if pool.queue.is_empty() || pool.idle > 0 {
                 pool.watching = false;
                 pool = WATCH
@@ -254,6 +321,7 @@ fn standby() {
                 .wait_timeout(pool, PATIENCE)
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
             if pool.ended == ended && !pool.queue.is_empty() && pool.idle == 0 {
+                pool.needed = false;
                 break;
             }
         }

@@ -13,11 +13,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
 use super::plain_streams::Slice;
-use super::values;
+use super::{erlang_mailbox, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
+use crate::questions::chain;
 use crate::tasks::{reports, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
@@ -26,11 +27,15 @@ pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
     if !task.begin(Place::CallThread) {
         return settle(task, home.as_ref());
     }
-    let outcome = perform(py, &request);
     let home = home.as_ref();
+    let asked_for = request.asked_for.clone();
+    let outcome = chain::within(asked_for, || perform(py, &request));
+    erlang_mailbox::call_ended(py);
     match outcome {
-        Ok(value) if is_awaitable(&value) => hand_over(task, value, home),
-        Ok(value) if task.is_stream && is_async_iterable(&value) => hand_over(task, value, home),
+        Ok(value) if is_awaitable(&value) => hand_over(&request, value, home),
+        Ok(value) if task.is_stream && is_async_iterable(&value) => {
+            hand_over(&request, value, home);
+        }
         Ok(value) if task.is_stream => {
             Slice::new(task.clone(), value.unbind(), home.cloned()).run(py);
         }
@@ -119,7 +124,7 @@ pub fn find<'py>(
     }
 }
 
-fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
         Ok(py
@@ -200,8 +205,9 @@ pub fn forget_coroutine(module: &str, function: &str) {
     }
 }
 
-fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
     let py = value.py();
+    let task = &request.task;
     if !task.requeue() {
         close(&value);
         return settle(task, home);
@@ -210,6 +216,10 @@ fn hand_over(task: &Ref<Task>, value: Bound<'_, PyAny>, home: Option<&Arc<Native
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);
     };
+    if chain::blocks(request.asked_for.as_ref(), target.id) {
+        refuse(py, task, value, Refused::Deadlock);
+        return settle(task, home);
+    }
     if let Err((why, Work::Await(_, value))) =
         target.post(task, Work::Await(task.clone(), value.unbind()))
     {

@@ -13,6 +13,8 @@ pub fn raised(error: Error) -> PyErr {
             None => PyRuntimeError::new_err(error.to_string()),
         },
         Error::Closed => PyRuntimeError::new_err("Event loop is closed"),
+        // Of loops without Python.
+        Error::Callbacks => PyRuntimeError::new_err(error.to_string()),
         Error::Python(text) => PyRuntimeError::new_err(text.clone()),
     }
 }

@@ -8,6 +8,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::malloc;
+
 /// What the application environment says about Python.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -20,6 +22,7 @@ pub struct Settings {
 
 /// Brings Python up on the calling thread and leaves the thread detached (without the GIL).
 pub fn start(settings: &Settings) -> Result<(), String> {
+    malloc::keep_large_blocks();
     make_libpython_global();
     initialize(&settings.executable, None).map_err(|status| message(&status))?;
     // SAFETY: `initialize` left this thread attached; from here on, everything on this thread
@@ -31,6 +34,7 @@ pub fn start(settings: &Settings) -> Result<(), String> {
 /// As [`start`], for `python arguments...`: options and signals are Python's. Leaves the thread
 /// attached. `--help`, a bad option and a broken installation end the process, as in python.
 pub fn start_command(settings: &Settings, arguments: &[CString]) {
+    malloc::keep_large_blocks();
     make_libpython_global();
     if let Err(status) = initialize(&settings.executable, Some(arguments)) {
         // SAFETY: a status that `initialize` says is an error or an exit; this prints and exits.

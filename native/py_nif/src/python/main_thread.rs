@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use pyo3::prelude::*;
@@ -53,8 +53,13 @@ pub fn start(
             Ok(())
         }
         State::Occupied => {
-            then(Ok(()));
-            Ok(())
+            // Not here: `then` is for threads of ours, and the program may just be starting.
+            let told = thread::Builder::new().spawn(move || {
+                wait_ready();
+                then(Ok(()));
+            });
+            told.map(drop)
+                .map_err(|error| format!("no thread: {error}"))
         }
         State::Down => {
             let (jobs, queue) = channel::<Job>();
@@ -95,6 +100,21 @@ static READY: AtomicBool = AtomicBool::new(false);
 /// Python came up: other threads may attach. Release: they see all it did to get there.
 pub fn set_ready() {
     READY.store(true, Ordering::Release);
+    let _waiting = READY_LOCK.lock();
+    READY_NEWS.notify_all();
+}
+
+/// For threads that wait for `READY`, which is looked at under the lock.
+static READY_LOCK: Mutex<()> = Mutex::new(());
+static READY_NEWS: Condvar = Condvar::new();
+
+fn wait_ready() {
+    let mut guard = READY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    while !is_ready() {
+        guard = READY_NEWS
+            .wait(guard)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
 }
 
 pub fn is_ready() -> bool {

@@ -6,6 +6,9 @@
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
 //! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
 //!
+//! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
+//! `erlang_mailbox`.
+//!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
 //! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
 //! of loops, each of them `carried`, and whose `load` decides whether it gets more.
@@ -21,6 +24,9 @@ mod collector;
 mod command;
 mod command_signals;
 mod context;
+pub mod erlang_calls;
+mod erlang_mailbox;
+mod erlang_messages;
 mod errors;
 mod fd_callbacks;
 mod gil_cell;
@@ -34,6 +40,7 @@ mod loop_signals;
 mod loop_streams;
 pub mod loop_thread;
 pub mod main_thread;
+mod malloc;
 mod module;
 pub mod plain_streams;
 mod read_buffer;
@@ -50,4 +57,5 @@ mod turn;
 mod values;
 mod waiting;
 
+pub use gil_cell::GilCell;
 pub use interpreter::Settings;

@@ -13,6 +13,7 @@ use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
 use super::transports;
+use super::{erlang_calls, erlang_mailbox, erlang_messages};
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -25,6 +26,13 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
+    module.add_class::<erlang_calls::PyQuestion>()?;
+    module.add_class::<erlang_mailbox::PyMailbox>()?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_ask_fun, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
     module.add_function(wrap_pyfunction!(between::set_microtask_limit, module)?)?;
     module.add_function(wrap_pyfunction!(between::call_soon_prioritized, module)?)?;
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;

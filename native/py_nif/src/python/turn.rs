@@ -53,6 +53,12 @@ fn run_turn(slf: &Bound<'_, Loop>, block: bool) -> PyResult<()> {
     if slf.get().served {
         loop_requests::take(slf)?;
     }
+    if slf
+        .get()
+        .with_native(slf.py(), |native| !native.posts.is_empty())
+    {
+        take_posts(slf)?;
+    }
     take_due(slf);
     run_ready(slf)
 }
@@ -132,6 +138,14 @@ fn take_events(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
     });
 }
 
+/// Tells futures what Erlang answered.
+fn take_posts(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    for posted in slf.get().native(slf.py())?.posts.take() {
+        posted.arrived(slf.py());
+    }
+    Ok(())
+}
+
 /// Queues the timers whose time has come, earliest first.
 fn take_due(slf: &Bound<'_, Loop>) {
     let py = slf.py();
@@ -156,12 +170,13 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
+    let limit = this.threshold.get(py);
     for _ in 0..count {
         let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
             // A callback closed the loop.
             break;
         };
-        run_one(slf, item)?;
+        run_one(slf, item, limit)?;
         if this.between.get(py) {
             between::after_callback(slf)?;
         }
@@ -172,12 +187,11 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
 }
 
-/// Runs one thing, and sends what it wrote.
+/// Runs one thing, and sends what it wrote. `limit`: nanoseconds after which it is named.
 #[inline]
-pub fn run_one(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
-    let this = slf.get();
-    this.next_callback(slf.py());
-    let result = match this.threshold.get(slf.py()) {
+pub fn run_one(slf: &Bound<'_, Loop>, item: Item, limit: Option<u64>) -> PyResult<()> {
+    slf.get().next_callback(slf.py());
+    let result = match limit {
         None => run_item(slf, item),
         Some(limit) => blocking::run_timed(slf, item, limit),
     };

@@ -1,11 +1,14 @@
 //! What Erlang asks for, with its terms copied so that a thread of ours can convert them.
 
+use std::sync::Arc;
+
 use rustler::env::SavedTerm;
 use rustler::{Binary, Env, NifResult, OwnedEnv, Term};
 
 use super::{Asker, Task};
 use crate::atoms;
 use crate::beam::resource::Ref;
+use crate::questions::{chain, Question};
 
 pub enum What {
     /// A function by its module and its name, which may be dotted: `Class.method`.
@@ -22,6 +25,8 @@ pub struct Request {
     pub what: What,
     /// Called on the loop itself, though it be a plain function: questions about the loop.
     pub inline: bool,
+    /// The question of Python that the caller answers by asking this.
+    pub asked_for: Option<Arc<Question>>,
     env: OwnedEnv,
     /// `{Args, Kwargs}` of a call, the variables of an eval.
     terms: SavedTerm,
@@ -61,6 +66,7 @@ impl Request {
             task,
             what,
             inline,
+            asked_for: chain::answered_by(&env.pid()),
             env: own,
             terms,
         }))

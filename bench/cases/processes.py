@@ -1,0 +1,48 @@
+"""Child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+
+from bench.registry import Budget, Loop, Sample, Unavailable, case, per_second, require
+
+GROUP = "processes"
+
+
+@case("subprocess", group=GROUP, unit="processes/s")
+async def subprocess(loop: Loop, budget: Budget) -> Sample:
+    """create_subprocess_exec of `true` and waiting for its end, one after the other."""
+    program = shutil.which("true")
+    if program is None:
+        raise Unavailable("there is no program `true`")
+    end = budget.deadline()
+    count = 0
+    began = time.perf_counter()
+    while not count or time.perf_counter() < end:
+        process = await asyncio.create_subprocess_exec(program)
+        code = await process.wait()
+        require(code == 0, f"`true` ended with {code}")
+        count += 1
+    return per_second(count, began)
+
+
+@case("subprocess_pipes", group=GROUP, unit="processes/s")
+async def subprocess_pipes(loop: Loop, budget: Budget) -> Sample:
+    """`cat` with its stdin and stdout as pipes, by communicate()."""
+    program = shutil.which("cat")
+    if program is None:
+        raise Unavailable("there is no program `cat`")
+    message = bytes(range(256)) * 16
+    end = budget.deadline()
+    count = 0
+    began = time.perf_counter()
+    while not count or time.perf_counter() < end:
+        process = await asyncio.create_subprocess_exec(
+            program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate(message)
+        require(output == message, "`cat` did not give back what it got")
+        count += 1
+    return per_second(count, began)

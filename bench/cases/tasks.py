@@ -1,0 +1,87 @@
+"""Tasks, futures and the executor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bench.registry import Budget, Loop, Sample, case, per_second, require
+
+GROUP = "tasks"
+
+
+@case("task_switch", group=GROUP, unit="switches/s", checked=True)
+async def task_switch(loop: Loop, budget: Budget) -> Sample:
+    """Ten tasks that yield to each other with sleep(0)."""
+    end = budget.deadline()
+    counts = [0] * 10
+
+    async def switch(number: int) -> None:
+        while not counts[number] or time.perf_counter() < end:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            counts[number] += 100
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(switch, range(10)))
+    sample = per_second(sum(counts), began)
+    require(max(counts) - min(counts) <= 100, f"the tasks did not take turns: {counts}")
+    return sample
+
+
+@case("create_task", group=GROUP, unit="tasks/s", checked=True)
+async def create_task(loop: Loop, budget: Budget) -> Sample:
+    """A task is made and awaited."""
+
+    async def answer(number: int) -> int:
+        return number
+
+    end = budget.deadline()
+    count = 0
+    began = time.perf_counter()
+    while time.perf_counter() < end:
+        for _ in range(100):
+            got = await loop.create_task(answer(count))
+            require(got == count, f"{got} instead of {count}")
+            count += 1
+    return per_second(count, began)
+
+
+@case("gather_100", group=GROUP, unit="gathers/s", checked=True)
+async def gather_100(loop: Loop, budget: Budget) -> Sample:
+    """gather of a hundred coroutines that each yield once."""
+
+    async def answer(number: int) -> int:
+        await asyncio.sleep(0)
+        return number
+
+    end = budget.deadline()
+    expected = list(range(100))
+    count = 0
+    began = time.perf_counter()
+    while not count or time.perf_counter() < end:
+        answers = await asyncio.gather(*map(answer, expected))
+        require(answers == expected, "gather mixed up its answers")
+        count += 1
+    return per_second(count, began)
+
+
+@case("executor", group=GROUP, unit="jobs/s")
+async def executor(loop: Loop, budget: Budget) -> Sample:
+    """run_in_executor, ten jobs at a time."""
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    end = budget.deadline()
+    numbers = list(range(10))
+    expected = [2 * number for number in numbers]
+    count = 0
+    began = time.perf_counter()
+    while not count or time.perf_counter() < end:
+        jobs = [loop.run_in_executor(None, double, number) for number in numbers]
+        require(await asyncio.gather(*jobs) == expected, "the executor mixed up its answers")
+        count += len(numbers)
+    sample = per_second(count, began)
+    await loop.shutdown_default_executor()
+    return sample

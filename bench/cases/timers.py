@@ -1,0 +1,96 @@
+"""call_later and sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import time
+
+from bench.registry import Budget, Loop, Sample, case, per_second, require
+
+GROUP = "timers"
+
+
+async def schedule_and_run(loop: Loop, count: int) -> float:
+    """So many timers in random order within a millisecond; how early the earliest ran, in us."""
+    done = loop.create_future()
+    left = count
+    early = 0.0
+
+    def ring(when: float) -> None:
+        nonlocal left, early
+        early = max(early, when - loop.time())
+        left -= 1
+        if left == 0:
+            done.set_result(None)
+
+    start = loop.time()
+    delays = [number / count / 1000 for number in range(count)]
+    random.Random(count).shuffle(delays)
+    for delay in delays:
+        loop.call_at(start + delay, ring, start + delay)
+    await done
+    return early * 1e6
+
+
+@case("timers_many", group=GROUP, unit="timers/s", checked=True)
+async def timers_many(loop: Loop, budget: Budget) -> Sample:
+    """Timers by the ten thousand, scheduled in random order, all of which run."""
+    size = budget.count(10_000)
+    end = budget.deadline()
+    count = 0
+    early = 0.0
+    began = time.perf_counter()
+    while not count or time.perf_counter() < end:
+        early = max(early, await schedule_and_run(loop, size))
+        count += size
+    sample = per_second(count, began)
+    return Sample(sample.value, more={"early_us": early})
+
+
+@case("timers_million", group=GROUP, unit="timers/s", full_only=True)
+async def timers_million(loop: Loop, budget: Budget) -> Sample:
+    """A million timers at once, in random order, all of which run."""
+    size = budget.count(1_000_000)
+    began = time.perf_counter()
+    await schedule_and_run(loop, size)
+    return per_second(size, began)
+
+
+@case("timer_cancel", group=GROUP, unit="timers/s", checked=True)
+async def timer_cancel(loop: Loop, budget: Budget) -> Sample:
+    """Time-outs that are not needed: scheduled and cancelled, a thousand alive at a time."""
+    size = budget.count(1000)
+    ran = 0
+
+    def ring() -> None:
+        nonlocal ran
+        ran += 1
+
+    end = budget.deadline()
+    count = 0
+    began = time.perf_counter()
+    while time.perf_counter() < end:
+        handles = [loop.call_later(60, ring) for _ in range(size)]
+        for handle in handles:
+            handle.cancel()
+        count += size
+        await asyncio.sleep(0)
+    sample = per_second(count, began)
+    require(all(handle.cancelled() for handle in handles), "a timer is not cancelled")
+    require(ran == 0, f"{ran} cancelled timers ran")
+    return sample
+
+
+@case("sleep_1ms", group=GROUP, unit="us late", less_is_better=True)
+async def sleep_1ms(loop: Loop, budget: Budget) -> Sample:
+    """How far a sleep of 1 ms is off, late or early; the median."""
+    off: list[float] = []
+    end = budget.deadline()
+    while not off or time.perf_counter() < end:
+        began = time.perf_counter()
+        await asyncio.sleep(0.001)
+        off.append((time.perf_counter() - began - 0.001) * 1e6)
+    early = max(0.0, -min(off))
+    return Sample(statistics.median(map(abs, off)), more={"early_us": early})

@@ -1,0 +1,66 @@
+"""`make bench-check` and `make bench-baseline`: has anything become slower?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench import baseline, counting
+from bench.baseline import Baseline, Loss
+from bench.contenders import OURS
+from bench.registry import CASES, LOOPS, Case
+from bench.rounds import Plan, take
+
+Tell = Callable[[str], None]
+
+#: How often a case that seems to have lost is measured again before that is believed.
+SECOND_LOOKS = 3
+CONTENDERS = frozenset(("asyncio", "uvloop", OURS))
+
+
+def checked_cases(cases: list[Case]) -> list[Case]:
+    """Those that are steady enough to be compared."""
+    return [case for case in cases if CASES[case.name].checked]
+
+
+def write(cases: list[Case], plan: Plan, tell: Tell) -> None:
+    """A new baseline."""
+    results = take(cases, plan, tell)
+    others = [name for name in LOOPS if name != OURS]
+    baseline.write(baseline.here(baseline.ratios_of(results, others), counted(tell)))
+
+
+def check(known: Baseline, cases: list[Case], plan: Plan, tell: Tell) -> list[Loss]:
+    """What has become slower than the baseline by more than is tolerated."""
+    losses = lost_after_second_looks(known, cases, plan, tell)
+    if known.compiler == baseline.compiler():
+        losses += baseline.lost_instructions(known, counted(tell))
+    else:
+        tell(f"instructions are not compared: the baseline is of {known.compiler}")
+    return losses
+
+
+def lost_after_second_looks(
+    known: Baseline, cases: list[Case], plan: Plan, tell: Tell
+) -> list[Loss]:
+    """A machine is noisy: what seems lost is measured again, and counts with all its rounds."""
+    results = take(cases, plan, tell)
+    losses = baseline.lost_ratios(known, results)
+    for _ in range(SECOND_LOOKS):
+        suspects = {loss.what for loss in losses}
+        if not suspects:
+            break
+        tell(f"again: {', '.join(sorted(suspects))}")
+        results = take([case for case in cases if case.name in suspects], plan, tell, results)
+        losses = baseline.lost_ratios(known, results)
+    return losses
+
+
+def counted(tell: Tell) -> dict[str, float]:
+    """All counts of instructions that can be had here; what cannot is said."""
+    found: dict[str, float] = {}
+    for what, count in (("core", counting.core), ("in a node", counting.in_node)):
+        try:
+            found.update(count())
+        except counting.NotCounted as reason:
+            tell(f"instructions are not counted ({what}): {reason}")
+    return found

@@ -1,0 +1,36 @@
+"""What Erlang calls in round_trips.escript."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+notes = 0
+
+
+def increment(number: int) -> int:
+    return number + 1
+
+
+async def increment_later(number: int) -> int:
+    return number + 1
+
+
+async def increment_in_a_turn(number: int) -> int:
+    await asyncio.sleep(0)
+    return number + 1
+
+
+def note() -> None:
+    """Called by casts, which have no answer: whoever wants to know asks `noted`."""
+    global notes
+    notes += 1
+
+
+def noted() -> int:
+    return notes
+
+
+async def count_to(end: int) -> AsyncIterator[int]:
+    for number in range(end):
+        yield number

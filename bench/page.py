@@ -1,0 +1,274 @@
+"""Writes README.md: every figure of a run, also those that fell short or are missing."""
+
+# ruff: noqa: RUF001  the dash for no figure, and the sign for times
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from bench import machine
+from bench.contenders import BARE, OURS
+from bench.registry import CASES, GROUPS, LOOPS, Case
+from bench.rounds import Results
+from bench.store import Run
+from bench.summary import (
+    Ratio,
+    failure,
+    mean_ratio,
+    median,
+    median_of,
+    ratio,
+    ratios,
+    samples,
+)
+
+OTHERS = tuple(loop for loop in LOOPS if loop != OURS)
+PLOT = "ratios.svg"
+LONGEST_REASON = 200
+#: Groups whose contenders are loops.
+LOOP_GROUPS = [group for group in GROUPS if group not in ("front_ends", "erlang")]
+
+HOW = """\
+Each sample is a process of its own; within a round the loops of a case follow each other, and
+another one begins in each round. erlang_loop runs in a node (`bin/erlang-loop`), the others in the
+plain interpreter of the same Python, which is where people run them. Figures are medians over the
+rounds. The columns with × say how many times better erlang_loop is: the median of the ratios within
+each round, with `?` where the rounds do not agree on who is better. ↓ marks cases in which less is
+better. Every case compares the answers it gets, and counts nothing that was not right.
+
+The client is native, epoll and one thread, in a process of its own (TLS: a Python one). `bare` is
+an echo server in Rust without any loop: what this machine allows. CPU is that of the server's whole
+process, in a node with the VM's threads. Some loops read into a new object of 256 KiB for each
+message, which is fast or slow by an accident of malloc's past: all start in the state that is kind
+to them (`bench/run --unkind-malloc` is the other)."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right_from: int = 1) -> list[str]:
+    rule = ["---:" if column >= right_from else "---" for column in range(len(head))]
+    return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
+
+
+def figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def times(value: Ratio | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value.value:.2f}{'' if value.certain else '?'}"
+
+
+def cell(results: Results, case: Case, contender: str) -> str:
+    found = failure(results, case.name, contender)
+    if found is not None:
+        return "n/a" if found.unavailable else "FAILS"
+    return figure(median(results, case.name, contender))
+
+
+def unit(case: Case) -> str:
+    return case.unit + (" ↓" if case.less_is_better else "")
+
+
+def measured(results: Results, group: str) -> list[Case]:
+    return [case for case in CASES.values() if case.group == group and case.name in results.samples]
+
+
+def write(run: Run) -> str:
+    """The page's text."""
+    results = run.results
+    lines = ["# Benchmarks", "", _opening(run), ""]
+    lines += table(("", ""), machine.describe(), right_from=2)
+    lines += ["", *_in_short(results), "", f"![Times better than the other loops]({PLOT})", ""]
+    lines += ["## How it was measured", "", HOW, ""]
+    for group in LOOP_GROUPS:
+        lines += _loops(results, group)
+    lines += _unkind(run.unkind)
+    lines += _cpu(results)
+    lines += _front_ends(results)
+    lines += _erlang(results)
+    lines += _native(run.native)
+    lines += _what(results)
+    lines += _missing(results)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _opening(run: Run) -> str:
+    results, plan = run.results, run.plan
+    seconds = f"{plan.budget.seconds:g} s"
+    text = f"Written by `{run.command}`: {plan.rounds} rounds of {seconds} a case."
+    if plan.budget.scale != 1:
+        text += f" Sizes are {plan.budget.scale:g} of the full ones: these figures mean nothing."
+    if results.foreign:
+        share = statistics.median(results.foreign)
+        text += f" Meanwhile other programs used {share:.0%} of the machine's CPU time (median)."
+    if plan.in_node:
+        text += " All loops ran in a node."
+    if plan.unkind_malloc:
+        text += " malloc was in the unkind state (MALLOC_MMAP_THRESHOLD_=131072)."
+    return text
+
+
+def _in_short(results: Results) -> list[str]:
+    names = [case.name for group in LOOP_GROUPS for case in measured(results, group)]
+    rows = []
+    for other in OTHERS:
+        mean = mean_ratio(results, other, names)
+        if mean is None:
+            continue
+        found = ratios(results, other, names)
+        below = [
+            f"{name} {times(one)}"
+            for name, one in sorted(found.items(), key=lambda item: item[1].value)
+            if one.value < 1 and CASES[name].counts
+        ]
+        counted = sum(CASES[name].counts for name in found)
+        rows.append((other, f"{mean:.2f}", str(counted), ", ".join(below) or "none"))
+    if not rows:
+        return []
+    head = ("against", "times better (geometric mean)", "cases", "cases below 1")
+    return ["## In short", "", *table(head, rows)]
+
+
+def _loops(results: Results, group: str) -> list[str]:
+    cases = measured(results, group)
+    if not cases:
+        return []
+    bare = any(samples(results, case.name, BARE) for case in cases)
+    columns = [*LOOPS, *([BARE] if bare else [])]
+    rows = [
+        [
+            case.name,
+            unit(case),
+            *(cell(results, case, name) for name in columns),
+            *(times(ratio(results, case, other)) for other in OTHERS),
+        ]
+        for case in cases
+    ]
+    names = [case.name for case in cases]
+    means = [mean_ratio(results, other, names) for other in OTHERS]
+    if len(cases) > 1:
+        means_cells = ["–" if mean is None else f"**{mean:.2f}**" for mean in means]
+        rows.append(["geometric mean", "", *("" for _ in columns), *means_cells])
+    head = ("case", "unit", *columns, *(f"× {other}" for other in OTHERS))
+    return [f"## {GROUPS[group]}", "", *table(head, rows, right_from=2), ""]
+
+
+def _unkind(results: Results) -> list[str]:
+    if not results.samples:
+        return []
+    return [
+        "## The same with an unkind malloc",
+        "",
+        "`MALLOC_MMAP_THRESHOLD_=131072`: the state of a program that has never freed a large "
+        "block.",
+        "",
+        *_loops(results, "network")[2:],
+    ]
+
+
+def _cpu(results: Results) -> list[str]:
+    columns = (*LOOPS, BARE)
+    rows = []
+    for group in LOOP_GROUPS:
+        for case in measured(results, group):
+            used = [median_of(results, case.name, name, "cpu_us") for name in columns]
+            if not any(used):
+                continue
+            tails = [median_of(results, case.name, name, "p99_us") for name in columns]
+            rows.append([case.name, *map(figure, used), *map(figure, tails)])
+    if not rows:
+        return []
+    head = ("case", *(f"CPU {name}" for name in columns), *(f"p99 {name}" for name in columns))
+    return [
+        "## CPU and latency",
+        "",
+        "Microseconds of the server's CPU time for a request, and the latency that 99 of 100 "
+        "requests did not exceed, in microseconds.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
+def _front_ends(results: Results) -> list[str]:
+    cases = measured(results, "front_ends")
+    if not cases:
+        return []
+    columns = [name for name in cases[0].contenders if name in results.samples[cases[0].name]]
+    rows = [[case.what, *(cell(results, case, name) for name in columns)] for case in cases]
+    cpu = [
+        [
+            f"CPU us a request, {case.name}",
+            *(figure(median_of(results, case.name, name, "cpu_us")) for name in columns),
+        ]
+        for case in cases
+    ]
+    return [
+        f"## {GROUPS['front_ends']}",
+        "",
+        "`callbacks` and `generators` are `erlang_loop.callbacks` and `erlang_loop.generators`; "
+        "`epoll_` is the least that does the same in plain Python, on `select.epoll`. Requests/s.",
+        "",
+        *table(("case", *columns), [*rows, *cpu]),
+        "",
+    ]
+
+
+def _erlang(results: Results) -> list[str]:
+    cases = measured(results, "erlang")
+    if not cases:
+        return []
+    rows = [
+        [
+            case.name,
+            case.what,
+            unit(case),
+            cell(results, case, OURS),
+            *(
+                figure(median_of(results, case.name, OURS, name))
+                for name in ("p50_us", "p99_us", "cpu_us")
+            ),
+        ]
+        for case in cases
+    ]
+    head = ("case", "what", "unit", "median", "p50 us", "p99 us", "CPU us a call")
+    return [f"## {GROUPS['erlang']}", "", *table(head, rows, right_from=3), ""]
+
+
+def _native(native: dict[str, float]) -> list[str]:
+    if not native:
+        return []
+    rows = [(name, figure(value)) for name, value in sorted(native.items())]
+    return [
+        "## The core",
+        "",
+        "Nanoseconds for an operation of `native/event_loop`, by criterion "
+        "(`cargo bench --package event_loop --bench core`).",
+        "",
+        *table(("operation", "ns"), rows),
+        "",
+    ]
+
+
+def _what(results: Results) -> list[str]:
+    rows = [(case.name, case.what) for group in LOOP_GROUPS for case in measured(results, group)]
+    return ["## The cases", "", *table(("case", "what happens"), rows, right_from=2), ""]
+
+
+def _missing(results: Results) -> list[str]:
+    rows = []
+    for name, by_contender in results.samples.items():
+        for contender in by_contender:
+            found = failure(results, name, contender)
+            if found is not None:
+                reason = found.reason[:LONGEST_REASON].replace("|", "\\|")
+                rows.append((name, contender, "n/a" if found.unavailable else "FAILS", reason))
+    if not rows:
+        return []
+    head = ("case", "contender", "", "why")
+    return ["## What could not be measured", "", *table(head, rows, right_from=4), ""]

@@ -1,0 +1,142 @@
+"""What a case is, what it answers, and the table of all cases."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Union
+
+Factory = Callable[[], asyncio.AbstractEventLoop]
+Loop = asyncio.AbstractEventLoop
+
+
+class WrongAnswer(Exception):  # noqa: N818  what happened, not an accident
+    """The loop did not do what the case asked: its figure would mean nothing."""
+
+
+class Unavailable(Exception):  # noqa: N818
+    """Something the case needs is not on this machine."""
+
+
+def require(condition: object, message: str) -> None:
+    if not condition:
+        raise WrongAnswer(message)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a sample may cost."""
+
+    seconds: float
+    #: 1 for a real run; a fraction for a quick look whether everything works.
+    scale: float = 1.0
+
+    def count(self, full: int) -> int:
+        return max(1, int(full * self.scale))
+
+    def deadline(self) -> float:
+        return time.perf_counter() + self.seconds
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one run of a case found."""
+
+    value: float
+    #: CPU time of the server's whole process for one request, in microseconds.
+    cpu_us: float | None = None
+    p50_us: float | None = None
+    p99_us: float | None = None
+    #: Whatever else is worth a footnote.
+    more: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def per_second(count: int, began: float) -> Sample:
+    return Sample(count / (time.perf_counter() - began))
+
+
+LoopCase = Callable[[Loop, Budget], Awaitable[Sample]]
+FactoryCase = Callable[[Factory, Budget], Sample]
+BareCase = Callable[[Budget], Sample]
+#: Gets the contender's name.
+NamedCase = Callable[[str, Budget], Sample]
+
+LOOPS = ("asyncio", "uvloop", "rloop", "erlang_loop")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    group: str
+    unit: str
+    #: The first line of its docstring.
+    what: str
+    run: Union[LoopCase, FactoryCase, NamedCase, None]  # noqa: UP007  evaluated by Python 3.9
+    #: "loop": a coroutine function; "factory": makes its loops itself; "named": gets the
+    #: contender's name; "erlang": run by an escript.
+    kind: str
+    less_is_better: bool
+    contenders: tuple[str, ...]
+    #: The same without any loop, if there is such a thing.
+    bare: BareCase | None
+    #: Compared by `make bench-check`.
+    checked: bool
+    #: Counts in the geometric mean.
+    counts: bool
+    #: Too long for the short run.
+    full_only: bool = False
+
+
+CASES: dict[str, Case] = {}
+GROUPS = {
+    "scheduling": "Callbacks",
+    "timers": "Timers",
+    "tasks": "Tasks",
+    "sockets": "Sockets without transports",
+    "network": "Servers",
+    "connections": "Connections",
+    "processes": "Processes, loops, threads",
+    "footprint": "Memory and idling",
+    "stacks": "Real programs",
+    "front_ends": "Front ends",
+    "erlang": "Erlang to Python",
+}
+
+
+def case(
+    name: str,
+    *,
+    group: str,
+    unit: str,
+    kind: str = "loop",
+    less_is_better: bool = False,
+    contenders: tuple[str, ...] = LOOPS,
+    bare: BareCase | None = None,
+    checked: bool = False,
+    counts: bool = True,
+    full_only: bool = False,
+) -> Callable[[Any], Any]:
+    """Registers the function below it."""
+
+    def register(function: Any) -> Any:
+        what = (function.__doc__ or "").strip().splitlines()[0]
+        add(
+            Case(
+                name, group, unit, what, function, kind, less_is_better,
+                contenders, bare, checked, counts, full_only,
+            )
+        )  # fmt: skip
+        return function
+
+    return register
+
+
+def add(case: Case) -> None:
+    if case.name in CASES or case.group not in GROUPS:
+        raise ValueError(f"{case.name} is there already, or there is no group {case.group}")
+    CASES[case.name] = case

@@ -1,0 +1,236 @@
+%% @doc A pid for Python code: a process that stands for a coroutine or a thread of Python. What is
+%% sent to it, Python reads (`erlang.mailbox()'); who links to it or monitors it hears of the end
+%% of the code; when it is killed, the coroutine is cancelled.
+%%
+%% Python makes one with `erlang.spawn' and `erlang.self'. Erlang starts a coroutine function as
+%% an actor of its own, below any supervisor:
+%%
+%% ```
+%% {ok, Actor} = py_actor:start_link(my_module, my_actor, [1, 2]),
+%% Actor ! hello.
+%% '''
+%%
+%% It ends with `normal', or with `{py_exception, Exception}' (see `docs/values.md'), with
+%% `{shutdown, cancelled}' if the task was cancelled in Python, with `loop_down' if its loop ended,
+%% or with the reason of an `erlang.Error' of kind `exit'.
+%%
+%% Takes any message and passes it on to Python, except for these:
+%%
+%% <ul>
+%% <li>`{'$py_end', Reason}', from Python: the code has ended.</li>
+%% <li>`{'$py_question', Question}', from Python: do something as this process (monitor, link).</li>
+%% <li>`{py_reply, Token, Result}', from the loop: the coroutine that Erlang started has ended.</li>
+%% <li>`{'EXIT', Pid, Reason}': Python hears of it if it linked to `Pid' itself, as an exception.
+%%     If not, it is as for any process: it ends with `Reason', unless that is `normal'.</li>
+%% <li>`{'$gen_call', From, Request}', of `gen_server:call/2,3': Python gets a fun in the place of
+%%     `From', and calls it with the reply.</li>
+%% <li>`{system, From, Request}': for `sys'.</li>
+%% </ul>
+-module(py_actor).
+
+-export([start_link/3, start_link/4, child_spec/1]).
+%% For Python.
+-export([adopt/1, spawn_on_default/1]).
+%% For Python, in the process itself.
+-export([monitor/1, demonitor/2, link/1, unlink/1]).
+%% For py_actor_sup, proc_lib and sys.
+-export([begin_link/1, init/2]).
+-export([system_continue/3, system_terminate/4, system_get_state/1, system_code_change/4]).
+
+-compile({no_auto_import, [monitor/1, demonitor/2, link/1, unlink/1]}).
+
+-export_type([beginning/0, options/0]).
+
+%% How it comes about: Python has the code running, or it is to be started.
+-type beginning() ::
+    {adopt, py_nif:mailbox()}
+    | {run, py_nif:task_target(), fun((py_nif:mailbox()) -> py_nif:task_work())}.
+-type options() :: #{
+    %% Of the child.
+    id => term(),
+    %% The loop it runs on; the default loop if none is given.
+    loop => py_event_loop:loop(),
+    module := py:name(),
+    function := py:name(),
+    args => [term()]
+}.
+
+-record(state, {
+    parent :: pid(),
+    mailbox :: py_nif:mailbox(),
+    %% Of the answer of a coroutine that Erlang started.
+    token :: undefined | reference()
+}).
+
+%% @doc Starts a coroutine function of Python as an actor, on the default loop. It is linked to the
+%% calling process. A module or a function that does not exist is `{error, {py_exception, _}}'.
+-spec start_link(py:name(), py:name(), [term()]) -> {ok, pid()} | {error, py:reason()}.
+start_link(Module, Function, Args) ->
+    found_link(default, Module, Function, Args).
+
+%% @doc As {@link start_link/3}, on a loop that Erlang started.
+-spec start_link(py_event_loop:loop(), py:name(), py:name(), [term()]) ->
+    {ok, pid()} | {error, py:reason()}.
+start_link(Loop, Module, Function, Args) when is_pid(Loop) ->
+    found_link(Loop, Module, Function, Args);
+start_link(Loop, Module, Function, Args) when is_atom(Loop) ->
+    case whereis(Loop) of
+        undefined -> {error, loop_down};
+        Pid -> start_link(Pid, Module, Function, Args)
+    end.
+
+%% @doc For your supervisor.
+-spec child_spec(options()) -> supervisor:child_spec().
+child_spec(#{module := Module, function := Function} = Options) ->
+    Args = maps:get(args, Options, []),
+    Start =
+        case Options of
+            #{loop := Loop} -> [Loop, Module, Function, Args];
+            #{} -> [Module, Function, Args]
+        end,
+    #{id => maps:get(id, Options, Function), start => {?MODULE, start_link, Start}}.
+
+%% The module is imported on a call thread, where that holds up nobody.
+found_link(Target, Module, Function, Args) when is_list(Args) ->
+    Name = [name(Module), name(Function)],
+    %% infinity: an import takes as long as it takes.
+    case py:call(<<"erlang.actors">>, <<"_check">>, Name, #{}, infinity) of
+        {ok, _} -> begin_link({run, Target, work(<<"_run_function">>, Name ++ [Args])});
+        {error, Exception} when is_map(Exception) -> {error, {py_exception, Exception}};
+        {error, Reason} -> {error, Reason}
+    end.
+
+work(Function, Args) ->
+    fun(Mailbox) -> {call, <<"erlang.actors">>, Function, [Mailbox | Args], #{}} end.
+
+name(Name) when is_binary(Name) -> Name;
+name(Name) when is_atom(Name) -> atom_to_binary(Name);
+name(Name) when is_list(Name) -> unicode:characters_to_binary(Name).
+
+%% @private
+%% @doc Starts the process of Python code that runs.
+-spec adopt(py_nif:mailbox()) -> pid().
+adopt(Mailbox) ->
+    started(py_actor_sup:start_actor({adopt, Mailbox})).
+
+%% @private
+%% @doc Starts an actor for a thread of Python: `Actor' is a Python object.
+-spec spawn_on_default(Actor :: reference()) -> pid().
+spawn_on_default(Actor) ->
+    %% Here, not while the supervisor waits: Python code that a loop begins with may want a pid.
+    ok = py_interpreter:ensure_started(),
+    ok = py_event_loop_sup:ensure_default(),
+    started(py_actor_sup:start_actor({run, default, work(<<"_run_object">>, [Actor])})).
+
+started({ok, Pid}) -> Pid;
+started({error, Reason}) -> error(Reason).
+
+%% @private
+-spec begin_link(beginning()) -> {ok, pid()} | {error, term()}.
+begin_link(Beginning) ->
+    proc_lib:start_link(?MODULE, init, [self(), Beginning]).
+
+%% @private
+-spec init(pid(), beginning()) -> no_return().
+init(Parent, Beginning) ->
+    _ = process_flag(trap_exit, true),
+    case begun(Beginning) of
+        {ok, Mailbox, Token} ->
+            ok = proc_lib:init_ack({ok, self()}),
+            loop(#state{parent = Parent, mailbox = Mailbox, token = Token});
+        {error, Reason} ->
+            %% So that the parent has no exit signal of something that never was.
+            true = erlang:unlink(Parent),
+            proc_lib:init_ack({error, Reason})
+    end.
+
+begun({adopt, Mailbox}) ->
+    ok = py_nif:mailbox_opened(Mailbox),
+    {ok, Mailbox, undefined};
+begun({run, Target, Work}) ->
+    Mailbox = py_nif:mailbox_new(),
+    ok = py_nif:mailbox_opened(Mailbox),
+    Token = make_ref(),
+    case py_nif:task_submit(Token, Target, Work(Mailbox)) of
+        {ok, _} -> {ok, Mailbox, Token};
+        {error, Reason} -> {error, Reason}
+    end.
+
+-spec loop(#state{}) -> no_return().
+loop(#state{parent = Parent, mailbox = Mailbox, token = Token} = State) ->
+    %% Any message at all, in the order they came.
+    receive
+        {'$py_question', Question} ->
+            ok = py_questions:answer(Question),
+            loop(State);
+        {'$py_end', Reason} ->
+            exit(Reason);
+        {py_reply, Token, Result} ->
+            exit(reason(Result));
+        {'EXIT', Parent, Reason} ->
+            exit(Reason);
+        {'EXIT', Pid, Reason} ->
+            case py_nif:mailbox_exit(Mailbox, Pid, Reason) orelse Reason =:= normal of
+                true -> loop(State);
+                false -> exit(Reason)
+            end;
+        {system, From, Request} ->
+            sys:handle_system_msg(Request, From, Parent, ?MODULE, [], State);
+        {'$gen_call', From, Request} ->
+            Reply = fun(Answer) -> gen_server:reply(From, Answer) end,
+            ok = py_nif:mailbox_deliver(Mailbox, {'$gen_call', Reply, Request}),
+            loop(State);
+        Message ->
+            ok = py_nif:mailbox_deliver(Mailbox, Message),
+            loop(State)
+    end.
+
+reason({ok, _}) -> normal;
+reason({error, cancelled}) -> {shutdown, cancelled};
+reason({error, Exception}) when is_map(Exception) -> {py_exception, Exception};
+reason({error, Reason}) -> Reason.
+
+%% @private
+-spec monitor(pid() | atom() | {atom(), node()}) -> reference().
+monitor(Process) ->
+    erlang:monitor(process, Process).
+
+%% @private
+-spec demonitor(reference(), [flush]) -> true.
+demonitor(Monitor, Options) ->
+    erlang:demonitor(Monitor, Options).
+
+%% @private
+-spec link(pid()) -> true.
+link(Pid) ->
+    erlang:link(Pid).
+
+%% Its death may be in the mailbox by now, and nobody wants to hear of it any more.
+%% @private
+-spec unlink(pid()) -> true.
+unlink(Pid) ->
+    true = erlang:unlink(Pid),
+    receive
+        {'EXIT', Pid, _} -> true
+    after 0 -> true
+    end.
+
+%% @private
+-spec system_continue(pid(), [sys:dbg_opt()], #state{}) -> no_return().
+system_continue(_Parent, _Debug, State) ->
+    loop(State).
+
+%% @private
+-spec system_terminate(term(), pid(), [sys:dbg_opt()], #state{}) -> no_return().
+system_terminate(Reason, _Parent, _Debug, _State) ->
+    exit(Reason).
+
+%% @private
+-spec system_get_state(#state{}) -> {ok, #state{}}.
+system_get_state(State) ->
+    {ok, State}.
+
+%% @private
+-spec system_code_change(#state{}, module(), term(), term()) -> {ok, #state{}}.
+system_code_change(State, _Module, _Old, _Extra) ->
+    {ok, State}.

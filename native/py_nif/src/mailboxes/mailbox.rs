@@ -1,0 +1,206 @@
+//! What was sent to a pid that stands for Python code, a task or a thread, and not read yet.
+//!
+//! The pid is a process, `py_actor`. It passes on what it gets, by NIF; this keeps it and wakes
+//! the code. The process has it as a resource, Python as a plain reference: either may end first,
+//! and the other notices.
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use pyo3::{Py, PyAny};
+use rustler::{Env, LocalPid, Term};
+
+use crate::atoms;
+use crate::beam::message::{self, Sender};
+use crate::beam::resource::{Resource, TypeCell};
+use crate::beam::terms::{Elements, KeptTerm};
+use crate::loops::Recipient;
+use crate::python::GilCell;
+use crate::questions::Terms;
+
+#[derive(Default)]
+struct State {
+    messages: VecDeque<Terms>,
+    /// `{Pid, Reason}` of linked processes that have died.
+    exits: VecDeque<Terms>,
+    /// The processes whose death is for Python to hear of.
+    linked: Vec<KeptTerm>,
+    process: Option<LocalPid>,
+    /// The process has died.
+    ended: bool,
+    /// Somebody waits on the loop for a message.
+    wanted: bool,
+}
+
+#[derive(Default)]
+pub struct Mailbox {
+    /// The loop of the task. None: a thread, or nobody yet.
+    pub recipient: OnceLock<Recipient>,
+    /// A weak reference to the Python object that hears of news on the loop.
+    pub owner: GilCell<Option<Py<PyAny>>>,
+    /// Guards the state for a few instructions at a time.
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Insertions and removals of whole values.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loop, or the thread, has something to look at.
+    fn notify(self: &Arc<Self>) {
+        match self.recipient.get() {
+            Some(recipient) => recipient.post(self.clone()),
+            None => self.arrived.notify_one(),
+        }
+    }
+
+    // ---- the process ----
+
+    pub fn opened(&self, pid: LocalPid) {
+        self.lock().process = Some(pid);
+    }
+
+    pub fn deliver(self: &Arc<Self>, message: Term<'_>) {
+        let message = Terms::copy(message);
+        let notify = {
+            let mut state = self.lock();
+            state.messages.push_back(message);
+            std::mem::take(&mut state.wanted) || self.recipient.get().is_none()
+        };
+        if notify {
+            self.notify();
+        }
+    }
+
+    /// A linked process has died. `false`: Python did not ask to hear of it.
+    pub fn exit(self: &Arc<Self>, pid: Term<'_>, reason: Term<'_>) -> bool {
+        let (exit, key) = (Terms::copy((pid, reason)), KeptTerm::new(pid));
+        {
+            let mut state = self.lock();
+            let Some(index) = state.linked.iter().position(|linked| *linked == key) else {
+                return false;
+            };
+            drop(state.linked.swap_remove(index));
+            state.exits.push_back(exit);
+        }
+        self.notify();
+        true
+    }
+
+    fn process_ended(self: &Arc<Self>) {
+        if !std::mem::replace(&mut self.lock().ended, true) {
+            self.notify();
+        }
+    }
+
+    // ---- Python ----
+
+    pub fn process(&self) -> Option<LocalPid> {
+        self.lock().process
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    pub fn take(&self) -> Option<Terms> {
+        self.lock().messages.pop_front()
+    }
+
+    pub fn take_exit(&self) -> Option<Terms> {
+        self.lock().exits.pop_front()
+    }
+
+    /// The owner is to be told of the next message. `false`: there is one already.
+    pub fn want(&self) -> bool {
+        let mut state = self.lock();
+        state.wanted = state.messages.is_empty();
+        state.wanted
+    }
+
+    /// A thread waits for a message, or the end; `false` when its time is over.
+    pub fn wait(&self, until: Option<Instant>) -> bool {
+        let mut state = self.lock();
+        while state.messages.is_empty() && !state.ended {
+            state = match until {
+                None => self
+                    .arrived
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let Some(left) = until.checked_duration_since(Instant::now()) else {
+                        return false;
+                    };
+                    let waited = self.arrived.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        true
+    }
+
+    pub fn link(&self, pid: KeptTerm) {
+        self.lock().linked.push(pid);
+    }
+
+    /// `false`: it is not linked, or has died.
+    pub fn unlink(&self, pid: &KeptTerm) -> bool {
+        let mut state = self.lock();
+        let found = state.linked.iter().position(|linked| linked == pid);
+        found.map(|index| state.linked.swap_remove(index)).is_some()
+    }
+
+    /// Removes `{'DOWN', Monitor, _, _, _}`, of a monitor that has just been ended.
+    pub fn flush(&self, monitor: &KeptTerm) {
+        self.lock()
+            .messages
+            .retain(|message| !message.with(|message| is_down(message, monitor)));
+    }
+
+    /// Ends the process, with what `reason` makes. Any thread of ours.
+    pub fn end(&self, reason: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        let process = self.process();
+        if let Some(pid) = process {
+            let mut env = rustler::OwnedEnv::new();
+            let message = env.run(|inner| {
+                let reason = reason(inner);
+                env.save((atoms::py_end(), reason))
+            });
+            // One that has ended has nothing to end.
+            let _ = message::send_saved(&mut env, &pid, &message);
+        }
+    }
+}
+
+fn is_down(message: Term<'_>, monitor: &KeptTerm) -> bool {
+    let Some(elements) = Elements::of(message) else {
+        return false;
+    };
+    elements.len() == 5
+        && elements.get(0).is_some_and(|tag| atoms::down() == tag)
+        && elements
+            .get(1)
+            .is_some_and(|found| KeptTerm::new(found) == *monitor)
+}
+
+/// A mailbox as its process has it.
+pub struct MailboxRef(pub Arc<Mailbox>);
+
+impl Resource for MailboxRef {
+    const NAME: &'static CStr = c"erlang_loop.mailbox";
+    fn cell() -> &'static TypeCell {
+        static CELL: TypeCell = TypeCell::new();
+        &CELL
+    }
+    fn down(&self, _env: Env<'_>, _pid: LocalPid) {
+        self.0.process_ended();
+    }
+    fn destroy(self, _sender: Sender<'_>) {
+        self.0.process_ended();
+    }
+}

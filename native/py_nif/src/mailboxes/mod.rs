@@ -1,0 +1,5 @@
+//! Messages of Erlang to Python code: see `mailbox`.
+
+mod mailbox;
+
+pub use mailbox::{Mailbox, MailboxRef};

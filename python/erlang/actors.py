@@ -1,0 +1,99 @@
+"""Actors: coroutines with a pid of their own."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from .atom import Atom
+from .mailboxes import Mailbox, _of_task
+from .native import ObjectHandle, Pid, Ref, _call
+
+if TYPE_CHECKING:
+    import asyncio
+
+#: Loops have weak references to their tasks only.
+_running: set[asyncio.Task[Any]] = set()
+
+
+def spawn(function: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any, **kwargs: Any) -> Pid:
+    """Start `function(*args, **kwargs)` as a task of the running loop, and answer its pid.
+
+    On a thread that runs no loop, it is a task of the node's default loop. Its end is that of the
+    pid: `normal`, or with the exception as the reason. If the pid is killed, the task is cancelled.
+    """
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    if loop is None:
+        actor = ObjectHandle(functools.partial(function, *args, **kwargs))
+        pid: Pid = _call("py_actor", Atom("spawn_on_default"), [actor], None, None)
+        return pid
+    task = loop.create_task(_coroutine(function(*args, **kwargs)))
+    task.set_name(_name(function))
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    try:
+        mailbox = _of_task(task)
+    except BaseException:
+        task.cancel()
+        raise
+    mailbox._is_actor = True
+    return mailbox.pid
+
+
+def _coroutine(made: object) -> Coroutine[Any, Any, Any]:
+    if not inspect.iscoroutine(made):
+        raise TypeError(f"an actor must be a coroutine function, and this answered {made!r}")
+    return made
+
+
+def _name(function: object) -> str:
+    function = getattr(function, "func", function)
+    return str(getattr(function, "__qualname__", function))
+
+
+# Called by py_actor: the first on a call thread, the others on the loop.
+
+
+def _check(module: str, function: str) -> None:
+    """Imports the module, which takes time, and finds the function."""
+    found = _find(module, function)
+    if not callable(found):
+        raise TypeError(f"an actor must be a coroutine function, not {found!r}")
+
+
+async def _run_object(made: Ref, function: Callable[[], Any]) -> None:
+    await _run(made, function)
+
+
+async def _run_function(made: Ref, module: str, function: str, args: list[Any]) -> None:
+    await _run(made, functools.partial(_find(module, function), *args))
+
+
+def _find(module: str, function: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for name in function.split("."):
+        found = getattr(found, name)
+    return found
+
+
+async def _run(made: Ref, function: Callable[[], Any]) -> None:
+    import asyncio
+
+    task = asyncio.current_task()
+    assert task is not None
+    mailbox = Mailbox(task, made)
+    mailbox._is_actor = True
+    task.set_name(_name(function))
+    try:
+        await _coroutine(function())
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        # Now: what Erlang hears of the task itself does not have the reason of an erlang.Error.
+        mailbox._native.end(error)
+        raise

@@ -1,0 +1,198 @@
+"""Messages of Erlang to tasks and threads: each has a pid and a mailbox once it asks for them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .errors import Error
+from .native import Mailbox as NativeMailbox
+from .native import Pid, Ref
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .watching import Link
+
+    AnyTask = asyncio.Task[Any]
+
+#: Of the tasks that asked for one.
+_of_tasks: weakref.WeakKeyDictionary[AnyTask, Mailbox] = weakref.WeakKeyDictionary()
+
+
+class _OfThread(threading.local):
+    mailbox: Mailbox | None = None
+
+
+#: Goes with its thread.
+_of_thread = _OfThread()
+
+
+class Mailbox:
+    """What was sent to the pid of a task or a thread. `async for` in a task, `for` in a thread."""
+
+    __module__ = "erlang"
+
+    def __init__(self, task: AnyTask | None = None, made: Ref | None = None) -> None:
+        self._task = task
+        self._is_actor = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._links: dict[Pid, list[Link]] = {}
+        if task is None:
+            self._native = NativeMailbox()
+        else:
+            self._native = NativeMailbox(weakref.ref(self), made)
+            _of_tasks[task] = self
+            task.add_done_callback(self._task_done)
+
+    @property
+    def pid(self) -> Pid:
+        """The process that stands for the task or thread."""
+        return self._native.pid
+
+    def __repr__(self) -> str:
+        return f"<erlang.Mailbox of {self.pid}>"
+
+    # ---- tasks ----
+
+    async def async_receive(self, timeout: float | None = None) -> Any:
+        """The next message; `TimeoutError` if there is none within so many seconds."""
+        found = self._native.take()
+        if found is not None:
+            return found[0]
+        if self._task is None:
+            raise RuntimeError("the mailbox of a thread: use receive()")
+        if self._waiter is not None:
+            raise RuntimeError("another task waits for a message of this mailbox")
+        loop = self._task.get_loop()
+        timer = None
+        expired = False
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            self._wake()
+
+        if timeout is not None:
+            if not timeout >= 0:
+                raise ValueError("timeout must not be negative")
+            timer = loop.call_later(timeout, expire)
+        try:
+            while True:
+                waiter = self._waiter = loop.create_future()
+                if self._native.want():
+                    await waiter
+                found = self._native.take()
+                if found is not None:
+                    return found[0]
+                if expired:
+                    raise TimeoutError(f"no message within {timeout} s")
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def __aiter__(self) -> Mailbox:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self.async_receive()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _arrived(self) -> None:
+        """Called on the loop when there is news."""
+        self._wake()
+        death = self._native.take_exit()
+        while death is not None:
+            for link in self._links.get(death[0], ()):
+                link._died(death[1])
+            death = self._native.take_exit()
+        if self._native.ended and self._task is not None and not self._task.done():
+            self._task.cancel(f"{self.pid} was killed")
+
+    def _task_done(self, task: AnyTask) -> None:
+        if task.cancelled():
+            self._native.end(cancelled=True)
+        elif self._is_actor:
+            self._native.end(task.exception())
+        else:
+            # Not by its method: whoever waits for the task is to be warned if nobody looks.
+            self._native.end(getattr(task, "_exception", None))
+
+    # ---- threads ----
+
+    def receive(self, timeout: float | None = None) -> Any:
+        """The next message, for which the thread waits without the GIL.
+
+        `TimeoutError` if there is none within so many seconds; `erlang.Error` if the process was
+        killed.
+        """
+        if self._task is not None:
+            raise RuntimeError("the mailbox of a task: use `await async_receive()`")
+        while True:
+            found = self._native.take()
+            if found is not None:
+                return found[0]
+            if self._native.ended:
+                if _of_thread.mailbox is self:
+                    # The next one has a process again.
+                    _of_thread.mailbox = None
+                raise Error("exit", "noproc", None, f"{self.pid} was killed")
+            if not self._native.wait(timeout):
+                raise TimeoutError(f"no message within {timeout} s")
+
+    def __iter__(self) -> Mailbox:
+        return self
+
+    def __next__(self) -> Any:
+        return self.receive()
+
+
+def mailbox() -> Mailbox:
+    """The mailbox of the current task; of the current thread if that runs no loop."""
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    if loop is None:
+        found = _of_thread.mailbox
+        if found is None:
+            found = _of_thread.mailbox = Mailbox()
+        return found
+    assert asyncio is not None
+    task = asyncio.current_task(loop)
+    if task is None:
+        raise RuntimeError("a callback of a loop has no pid: only tasks and threads have")
+    return _of_task(task)
+
+
+def _of_task(task: AnyTask) -> Mailbox:
+    found = _of_tasks.get(task)
+    return Mailbox(task) if found is None else found
+
+
+def _call_ended() -> None:
+    """What Erlang called on this thread has ended, and with it its pid."""
+    _of_thread.mailbox = None
+
+
+def self() -> Pid:
+    """The pid of the current task, or of the current thread if that runs no loop.
+
+    It is a process that is started when it is first asked for. It ends when the task or thread
+    does; if it is killed, the task is cancelled.
+    """
+    return mailbox().pid
+
+
+def receive(timeout: float | None = None) -> Any:
+    """The next message to the current thread: `mailbox().receive()`."""
+    return mailbox().receive(timeout)
+
+
+async def async_receive(timeout: float | None = None) -> Any:
+    """The next message to the current task: `mailbox().async_receive()`."""
+    return await mailbox().async_receive(timeout)

@@ -1,0 +1,162 @@
+"""Is a loss of speed noticed? The comparing of `make bench-check`, with made-up samples."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+import bench.cases  # noqa: F401  fills the registry
+from bench import baseline, checking, counting, page, plot, store, summary
+from bench.baseline import Baseline
+from bench.registry import CASES, Budget, Sample
+from bench.rounds import Failure, Plan, Results, run_sample
+
+PLAN = Plan(rounds=3, budget=Budget(0.1), contenders=checking.CONTENDERS)
+
+
+def results(ours: list[float], theirs: list[float], case: str = "call_soon_chain") -> Results:
+    found = Results()
+    for value in ours:
+        found.add(case, "erlang_loop", Sample(value))
+    for value in theirs:
+        found.add(case, "uvloop", Sample(value))
+    return found
+
+
+def test_same_speed_is_no_loss():
+    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {"push": 100})
+    assert baseline.lost_ratios(known, results([200, 210, 190], [100, 100, 100])) == []
+    assert baseline.lost_ratios(known, results([181], [100])) == []
+    assert baseline.lost_instructions(known, {"push": 110}) == []
+
+
+def test_doctored_baseline_fails():
+    measured = results([200, 210, 190], [100, 100, 100])
+    known = Baseline({"call_soon_chain": {"uvloop": 2.3}}, {"push": 90})
+    (loss,) = baseline.lost_ratios(known, measured)
+    assert loss.text == "call_soon_chain: 2.00 times uvloop, was 2.30"
+    (loss,) = baseline.lost_instructions(known, {"push": 100})
+    assert loss.text == "push: 100 instructions, were 90"
+
+
+def test_less_is_better_turns_the_ratio_round():
+    known = Baseline({"memory_timer": {"uvloop": 2.0}}, {})
+    assert baseline.lost_ratios(known, results([50], [100], "memory_timer")) == []
+    assert len(baseline.lost_ratios(known, results([100], [100], "memory_timer"))) == 1
+
+
+def test_case_that_fails_now_is_lost():
+    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    measured = results([], [100])
+    measured.add("call_soon_chain", "erlang_loop", Failure("it hung"))
+    (loss,) = baseline.lost_ratios(known, measured)
+    assert "it hung" in loss.text
+
+
+def test_absent_rival_is_no_loss():
+    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    measured = results([100], [])
+    measured.add("call_soon_chain", "uvloop", Failure("not installed", unavailable=True))
+    assert baseline.lost_ratios(known, measured) == []
+
+
+def test_suspect_is_measured_again(monkeypatch):
+    """One slow moment is no loss; a slow case is."""
+    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    case = CASES["call_soon_chain"]
+    for later, expected in ((200.0, 0), (100.0, 1)):
+        looks = iter([[100.0], [later] * 3, [later] * 3, [later] * 3])
+
+        def take(_cases, _plan, _tell, so_far=None, looks=looks):
+            found = so_far or Results()
+            for value in next(looks):
+                found.add("call_soon_chain", "erlang_loop", Sample(value))
+                found.add("call_soon_chain", "uvloop", Sample(100))
+            return found
+
+        monkeypatch.setattr(checking, "take", take)
+        said = []
+        losses = checking.lost_after_second_looks(known, [case], PLAN, said.append)
+        assert len(losses) == expected
+        assert said[0] == "again: call_soon_chain"
+
+
+def test_counts_of_another_compiler_are_not_compared(monkeypatch):
+    known = Baseline({}, {"push": 1}, compiler="another one")
+    monkeypatch.setattr(checking, "counted", lambda _tell: {"push": 1000})
+    said = []
+    assert checking.check(known, [], PLAN, said.append) == []
+    assert said == ["instructions are not compared: the baseline is of another one"]
+    monkeypatch.setattr(baseline, "compiler", lambda: "another one")
+    assert len(checking.check(known, [], PLAN, said.append)) == 1
+
+
+def test_baseline_file(tmp_path):
+    path = tmp_path / "baseline.json"
+    written = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {"push": 1}, "rustc", {"a": "b"})
+    baseline.write(written, path)
+    assert baseline.read(path) == written
+    assert set(json.loads(path.read_text())["ratios"]) <= set(CASES)
+
+
+def test_committed_baseline_can_be_read():
+    known = baseline.read()
+    assert set(known.ratios) == {case.name for case in CASES.values() if case.checked}
+    assert known.instructions
+
+
+def test_counts_are_read():
+    assert counting.read_callgrind("==1== \n==1== Collected : 104349767\n==1== \n") == 104349767
+    assert counting.read_perf("some noise\n123456,,instructions:u,1000,100.00,,\n") == 123456
+    for output in ("<not supported>,,instructions:u,0,100.00,,\n", "perf: no permission"):
+        with pytest.raises(counting.NotCounted):
+            counting.read_perf(output)
+    with pytest.raises(counting.NotCounted):
+        counting.read_callgrind("valgrind: cannot run")
+
+
+def test_ratio_is_of_each_round():
+    """The machine was half as fast in the second round, and the ratio the same."""
+    found = summary.ratio(results([200, 100], [100, 50]), CASES["call_soon_chain"], "uvloop")
+    assert found == summary.Ratio(2.0, certain=True)
+    found = summary.ratio(results([200, 40], [100, 50]), CASES["call_soon_chain"], "uvloop")
+    assert found is not None
+    assert not found.certain
+
+
+def test_page_tells_what_is_missing():
+    measured = results([200], [100])
+    measured.add("call_soon_chain", "rloop", Failure("it | hung"))
+    measured.add("call_soon_chain", "asyncio", Failure("not here", unavailable=True))
+    text = page.write(store.Run(measured, PLAN, "make bench", {"push": 12.5}))
+    row = next(line for line in text.splitlines() if line.startswith("| call_soon_chain | call"))
+    assert row.split(" | ")[2:] == ["n/a", "100", "FAILS", "200", "–", "2.00", "– |"]  # noqa: RUF001
+    assert "| call_soon_chain | rloop | FAILS | it \\| hung |" in text
+    assert "| push | 12.5 |" in text
+
+
+def test_plot_is_a_picture():
+    picture = ElementTree.fromstring(plot.draw(results([200], [100]), list(CASES)))
+    titles = [element.text for element in picture.iter() if element.tag.endswith("title")]
+    assert titles == ["2.00"]
+    ElementTree.fromstring(plot.draw(Results(), list(CASES)))
+
+
+def test_samples_are_kept(tmp_path):
+    measured = results([200], [100])
+    measured.add("call_soon_chain", "rloop", Failure("it hung"))
+    run = store.Run(measured, PLAN, "make bench", {"push": 12.5}, results([1], [2]))
+    store.save(run, tmp_path / "results.json")
+    assert store.load(tmp_path / "results.json") == run
+
+
+def test_sample_that_hangs_crashes_or_is_not_there():
+    env = {"PATH": "/usr/bin:/bin"}
+    assert run_sample(["sleep", "60"], 0.1, env) == Failure("not done after 0 s")
+    crashed = run_sample(["sh", "-c", "echo oh >&2; kill -SEGV $$"], 10, env)
+    assert crashed == Failure("ended with -11: oh")
+    gone = run_sample(["no-such-program-anywhere"], 10, env)
+    assert isinstance(gone, Failure)
+    assert gone.unavailable

@@ -1,0 +1,84 @@
+"""Does `bench/run` run? Some cases with all their contenders, tiny, and what it prints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from command import PATIENCE, ROOT, environment
+
+TINY = ("--rounds", "1", "--seconds", "0.01", "--scale", "0.01")
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=5 * PATIENCE,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    cases = ("call_soon_chain", "front_end_c1", "call_1", "after_idle", "cast")
+    only = [word for case in (*cases, "stream") for word in ("--only", case)]
+    done = bench(*TINY, *only)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def cells(printed: str, start: str) -> list[str]:
+    row = next(line for line in printed.splitlines() if line.startswith(f"| {start}"))
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_loops(printed):
+    found = cells(printed, "call_soon_chain | callbacks/s")
+    assert found[2][0].isdigit()
+    assert found[5][0].isdigit()
+    # uvloop and rloop are there in `make bench`, but need not be here.
+    for other in (found[3], found[4]):
+        assert other == "n/a" or other[0].isdigit()
+
+
+def test_front_ends(printed):
+    head = cells(printed, "case | epoll_callbacks")
+    found = dict(zip(head, cells(printed, "Echo of 1 KiB, 1 connection.")))
+    for name in set(head) - {"case", "node"}:
+        assert found[name][0].isdigit(), f"{name}: {found[name]}"
+
+
+@pytest.mark.parametrize("name", ["call_1", "after_idle", "cast"])
+def test_erlang(printed, name):
+    assert cells(printed, name)[3][0].isdigit()
+
+
+def test_partial_run_leaves_the_page_alone(printed):
+    page = (ROOT / "bench" / "README.md").read_text()
+    assert "written:" not in printed
+    assert "--scale 0.01" in printed
+    assert "--scale 0.01" not in page
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--only", "no_such_case"), "no case is named no_such_case"),
+        (("--loops", "asyncio,twisted"), "no such contender: twisted"),
+        (("fly",), "invalid choice"),
+    ],
+)
+def test_mistakes(words, complaint):
+    done = bench(*TINY, *words)
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
+def test_list():
+    done = bench("list")
+    assert "call_soon_chain" in done.stdout

@@ -1,0 +1,103 @@
+"""Do the programs in examples/ do what they say?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import pytest
+from command import ERLANG_LOOP, PATIENCE, ROOT, run, running
+
+EXAMPLES = ROOT / "examples"
+
+pytestmark = pytest.mark.ours
+
+
+def output_of(name: str, *args: str, stdin: str = "") -> list[str]:
+    ended = run(ERLANG_LOOP, str(EXAMPLES / name), *args, stdin=stdin)
+    assert (ended.code, ended.err) == (0, "")
+    return ended.out.splitlines()
+
+
+def test_every_example_is_run_here():
+    """The tour is `make run`; what it imports is not a program."""
+    with open(__file__) as file:
+        text = file.read()
+    programs = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".escript")}
+    assert {name for name in programs if f'"{name}"' not in text} == set()
+
+
+@pytest.mark.parametrize("name", ["tour.escript", "message_echo.escript"])
+def test_escripts(name):
+    ended = subprocess.run(
+        [shutil.which("escript") or "escript", str(EXAMPLES / name)],
+        env={**os.environ, "ERL_LIBS": str(ROOT / "_build/default/lib")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    if name == "message_echo.escript":
+        assert ended.stdout.splitlines() == [
+            "the server answered hello",
+            "the server answered and again",
+            "Python was not started",
+        ]
+    else:
+        assert (EXAMPLES / "tour_echo.py").exists()  # Imported by the tour.
+        assert "8. " in ended.stdout
+
+
+def test_callback_echo():
+    assert output_of("callback_echo.py") == [
+        "a client ended with ConnectionResetError",
+        "one was answered",
+        "two was answered",
+    ]
+
+
+def test_generator_echo():
+    assert output_of("generator_echo.py", "300") == ["300 clients were served"]
+
+
+def test_microtasks():
+    assert output_of("microtasks.py", stdin="one\n") == [
+        "a callback has 'one'",
+        "  first microtask",
+        "  second microtask",
+        "  a microtask of a microtask",
+        "  then the next callback",
+    ]
+
+
+def test_files():
+    assert output_of("files.py") == [
+        "the sum is 6",
+        "there are 1 files",
+        "that failed: FileNotFoundError",
+    ]
+
+
+def test_http_server_asks_itself():
+    assert output_of("http_server.py") == [
+        r"b'GET, and 0 bytes\n'",
+        r"b'4999950000\n'",
+        r"b'3\n2\n1\n'",
+    ]
+
+
+def test_http_server_on_a_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    with running(ERLANG_LOOP, str(EXAMPLES / "http_server.py"), str(port)) as program:
+        program.wait_line(f"listening on http://127.0.0.1:{port}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE) as answer:
+            assert answer.read() == b"GET, and 0 bytes\n"
+        ended = program.end(signal.SIGINT)
+    assert (ended.code, ended.err) == (0, "")
