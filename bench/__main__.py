@@ -6,6 +6,7 @@ import argparse
 import sys
 from dataclasses import replace
 from fnmatch import fnmatch
+from pathlib import Path
 
 from bench import baseline, checking, load_client, native, page, plot, servers, store
 from bench.contenders import BARE, ROOT
@@ -35,6 +36,9 @@ def options(words: list[str]) -> argparse.Namespace:
         "--only", action="append", help="cases or groups: tcp, timers, 'call_*'; repeatable"
     )
     parser.add_argument("--loops", help="some of asyncio,uvloop,rloop,erlang_loop,bare,...")
+    parser.add_argument(
+        "--baseline", type=Path, default=baseline.FILE, help="another file than baseline.json"
+    )
     parser.add_argument("--in-node", action="store_true", help="all loops inside a node")
     parser.add_argument(
         "--unkind-malloc", action="store_true", help="MALLOC_MMAP_THRESHOLD_=131072 for all"
@@ -95,8 +99,8 @@ def measure(asked: argparse.Namespace) -> int:
         else Results()
     )
     run = store.Run(results, plan, _command(asked), core, unkind)
-    store.save(run)
     if complete:
+        store.save(run)
         write_page(run)
     else:
         tell(page.write(run))
@@ -120,11 +124,11 @@ def write_page(run: store.Run) -> int:
 
 
 def check(asked: argparse.Namespace) -> int:
-    if not baseline.FILE.exists():
-        sys.exit("bench: there is no baseline; `make bench-baseline` writes it")
+    if not asked.baseline.exists():
+        sys.exit(f"bench: there is no {asked.baseline}; `make bench-baseline` writes a baseline")
     cases = checking.checked_cases(chosen(asked.only, full=True))
     plan = planned(asked, checking.CONTENDERS)
-    losses = checking.check(baseline.read(), cases, plan, tell)
+    losses = checking.check(baseline.read(asked.baseline), cases, plan, tell)
     for loss in losses:
         tell(f"LOST  {loss.text}")
     tell("lost more than a tenth" if losses else "nothing has lost more than a tenth")
@@ -133,8 +137,9 @@ def check(asked: argparse.Namespace) -> int:
 
 def write_baseline(asked: argparse.Namespace) -> int:
     cases = checking.checked_cases(chosen(asked.only, full=True))
-    checking.write(cases, planned(asked, checking.CONTENDERS), tell)
-    tell(f"written: {baseline.FILE.relative_to(ROOT)}")
+    found = checking.new_baseline(cases, planned(asked, checking.CONTENDERS), tell)
+    baseline.write(found, asked.baseline)
+    tell(f"written: {asked.baseline}")
     return 0
 
 

@@ -87,6 +87,7 @@ def write(run: Run) -> str:
     lines += ["## How it was measured", "", HOW, ""]
     for group in LOOP_GROUPS:
         lines += _loops(results, group)
+    lines += _early(results)
     lines += _unkind(run.unkind)
     lines += _cpu(results)
     lines += _front_ends(results)
@@ -158,6 +159,24 @@ def _loops(results: Results, group: str) -> list[str]:
     return [f"## {GROUPS[group]}", "", *table(head, rows, right_from=2), ""]
 
 
+def _early(results: Results) -> list[str]:
+    """Timers that ran before their time, in any round."""
+    rows = []
+    for case in measured(results, "timers"):
+        most = [_most_early(results, case, name) for name in LOOPS]
+        if any(value is not None for value in most):
+            rows.append([case.name, *("–" if value is None else f"{value:.0f}" for value in most)])
+    if not rows:
+        return []
+    text = "How early a timer was at most, in microseconds; by asyncio's rules none ever is."
+    return ["## Early timers", "", text, "", *table(("case", *LOOPS), rows), ""]
+
+
+def _most_early(results: Results, case: Case, contender: str) -> float | None:
+    found = [sample.more.get("early_us") for sample in samples(results, case.name, contender)]
+    return max((value for value in found if value is not None), default=None)
+
+
 def _unkind(results: Results) -> list[str]:
     if not results.samples:
         return []
@@ -180,15 +199,26 @@ def _cpu(results: Results) -> list[str]:
             if not any(used):
                 continue
             tails = [median_of(results, case.name, name, "p99_us") for name in columns]
-            rows.append([case.name, *map(figure, used), *map(figure, tails)])
+            ours, bare = used[LOOPS.index(OURS)], used[-1]
+            of_bare = f"{ours / bare:.2f}" if ours and bare else "–"
+            busy = median_of(results, case.name, OURS, "client_busy")
+            client = "–" if busy is None else f"{busy:.0%}"
+            rows.append([case.name, *map(figure, used), of_bare, *map(figure, tails), client])
     if not rows:
         return []
-    head = ("case", *(f"CPU {name}" for name in columns), *(f"p99 {name}" for name in columns))
+    head = (
+        "case",
+        *(f"CPU {name}" for name in columns),
+        f"{OURS} / {BARE}",
+        *(f"p99 {name}" for name in columns),
+        "client",
+    )
     return [
         "## CPU and latency",
         "",
         "Microseconds of the server's CPU time for a request, and the latency that 99 of 100 "
-        "requests did not exceed, in microseconds.",
+        "requests did not exceed, in microseconds. `client` is how busy the client was "
+        f"with {OURS}: below 100 % it was not what set the rate.",
         "",
         *table(head, rows),
         "",
@@ -237,7 +267,11 @@ def _erlang(results: Results) -> list[str]:
         for case in cases
     ]
     head = ("case", "what", "unit", "median", "p50 us", "p99 us", "CPU us a call")
-    return [f"## {GROUPS['erlang']}", "", *table(head, rows, right_from=3), ""]
+    text = (
+        "`py`: in a node with default flags, each caller a process that waits for its answer. "
+        "`erlang`: tasks and threads of a Python program in a node (`bin/erlang-loop`)."
+    )
+    return [f"## {GROUPS['erlang']}", "", text, "", *table(head, rows, right_from=3), ""]
 
 
 def _native(native: dict[str, float]) -> list[str]:

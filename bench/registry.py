@@ -104,7 +104,7 @@ GROUPS = {
     "footprint": "Memory and idling",
     "stacks": "Real programs",
     "front_ends": "Front ends",
-    "erlang": "Erlang to Python",
+    "erlang": "Erlang asks Python, Python asks Erlang",
 }
 
 

@@ -1,4 +1,4 @@
-"""The raw samples of the last run, so that the page can be written again without measuring."""
+"""The samples of the last complete run, so that the page can be written again without measuring."""
 
 from __future__ import annotations
 

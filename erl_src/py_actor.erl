@@ -193,7 +193,11 @@ reason({error, Reason}) -> Reason.
 %% @private
 -spec monitor(pid() | atom() | {atom(), node()}) -> reference().
 monitor(Process) ->
-    erlang:monitor(process, Process).
+    Monitor = erlang:monitor(process, Process),
+    %% The VM keeps the signal back until this process does something else. Python must not hear
+    %% of the monitor before it is there: what it does next would overtake it.
+    true = erlang:yield(),
+    Monitor.
 
 %% @private
 -spec demonitor(reference(), [flush]) -> true.

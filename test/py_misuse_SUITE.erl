@@ -105,6 +105,7 @@ functions() ->
 
 signatures() ->
     #{
+        event_loop_new_for => [pid],
         event_loop_destroy => [loop],
         event_loop_set_router => [loop, pid],
         event_loop_set_worker => [loop, pid],
@@ -155,7 +156,17 @@ signatures() ->
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
-        calls_started => [pid, size, size],
+        stream_submit => [term, term, term, term],
+        stream_demand => [poll_set, id],
+        stream_cancel => [poll_set],
+        questions_started => [pid],
+        question_take => [poll_set],
+        question_answer => [poll_set, term],
+        question_raise => [poll_set, atom, term, term],
+        mailbox_opened => [poll_set],
+        mailbox_deliver => [poll_set, term],
+        mailbox_exit => [poll_set, pid, term],
+        calls_started => [pid, size, size, size],
         python_loop_start => [int, loop_options],
         python_loop_threads => [size],
         python_loop_set_default => [loop],

@@ -16,4 +16,5 @@ from bench.cases import (
     databases,
     front_ends,
     erlang,
+    asking_erlang,
 )

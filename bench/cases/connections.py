@@ -53,7 +53,7 @@ async def idle_1000(loop: Loop, budget: Budget) -> Sample:
     """10 busy connections beside 1,000 idle ones, against the 10 alone."""
     server = await listen(loop, Echo)
     idle = budget.count(1000)
-    part = replace(budget, seconds=budget.seconds / 4)
+    part = replace(budget, seconds=budget.seconds / 2)
     rates = {0: 0.0, idle: 0.0}
     # In turns, so that what the machine does meanwhile meets both.
     for crowd in (0, idle, idle, 0):

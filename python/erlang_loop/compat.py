@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from asyncio import format_helpers
 from collections.abc import Callable, Coroutine
@@ -16,11 +17,13 @@ else:
     from .timeouts import timeout
 
 __all__ = [
+    "HAS_BUFFERED_TLS",
     "HAS_LOOP_FACTORY",
     "HAS_RUNNER",
     "current_loop",
     "format_callback",
     "has_chosen_child_watcher",
+    "nonblocking_socket",
     "run",
     "running_loop_set",
     "set_default_loop",
@@ -31,6 +34,9 @@ T = TypeVar("T")
 
 #: asyncio.run and Runner take a loop_factory.
 HAS_LOOP_FACTORY = sys.version_info >= (3, 12)
+
+#: asyncio's TLS protocol takes what is received in a buffer, and has the states we know.
+HAS_BUFFERED_TLS = sys.version_info >= (3, 11)
 
 #: asyncio.Runner exists.
 HAS_RUNNER = sys.version_info >= (3, 11)
@@ -47,6 +53,15 @@ def format_callback(handle: _native.Handle, debug: bool) -> str:
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     """Makes `loop` the running loop of this thread."""
     asyncio._set_running_loop(loop)
+
+
+def nonblocking_socket(family: int, kind: int, protocol: int) -> socket.socket:
+    """A new socket that does not block, with one system call where there is one for it."""
+    if hasattr(socket, "SOCK_NONBLOCK"):
+        return socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    return sock
 
 
 def current_loop() -> asyncio.AbstractEventLoop | None:

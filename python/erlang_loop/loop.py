@@ -9,22 +9,23 @@ from typing import Any
 
 from . import _native, compat
 from .blocking import BlockingDetection
+from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
 from .microtasks import Microtasks
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorView
 from .signals import SignalHandlers
-from .socket_methods import SocketMethods
 from .subprocesses import Children
+from .transport_view import TransportView
 from .transports import TransportMethods
 
 
 class ErlangEventLoop(
     _native.Loop,
     BlockingDetection,
+    Connecting,
     Microtasks,
     SignalHandlers,
-    SocketMethods,
     TransportMethods,
     DatagramEndpoints,
 ):
@@ -71,6 +72,14 @@ class ErlangEventLoop(
 
     @_scheduled.setter
     def _scheduled(self, timers: object) -> None:
+        pass  # As `_ready`.
+
+    @property
+    def _transports(self) -> TransportView:
+        return TransportView(self)
+
+    @_transports.setter
+    def _transports(self, transports: object) -> None:
         pass  # As `_ready`.
 
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:

@@ -27,7 +27,7 @@ class SocketMethods(AsyncioLoop):
         return sock.fileno()
 
     def _check_no_transport(self, sock: socket.socket, fd: int) -> None:
-        if fd in self._transports.data:
+        if self._transport_of(fd) is not None:
             self._ensure_fd_no_transport(sock)
 
     async def _wait_for(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from asyncio import constants, sslproto, transports, trsock
+from asyncio import constants, transports, trsock
 from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from . import _native
+from . import _native, tls
 from .asyncio_private import AsyncioLoop
 
 
@@ -26,7 +26,8 @@ class TransportMethods(AsyncioLoop):
         extra: dict[str, Any] | None = None,
         server: Any = None,
     ) -> _native.StreamTransport:
-        self._ensure_fd_no_transport(sock)
+        if self._transport_of(sock.fileno()) is not None:
+            self._ensure_fd_no_transport(sock)
         return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
 
     def _make_ssl_transport(
@@ -43,7 +44,8 @@ class TransportMethods(AsyncioLoop):
         **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
-        tls = sslproto.SSLProtocol(
+        protocol_class = tls.protocol_class()
+        connection = protocol_class(
             self,
             protocol,
             sslcontext,
@@ -52,8 +54,8 @@ class TransportMethods(AsyncioLoop):
             server_hostname,
             **timeouts,
         )
-        _native.StreamTransport(self, rawsock, tls, None, extra, server)
-        return tls._app_transport
+        _native.StreamTransport(self, rawsock, connection, None, extra, server)
+        return connection._app_transport
 
     def _make_datagram_transport(
         self,

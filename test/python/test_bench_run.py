@@ -8,6 +8,9 @@ import sys
 import pytest
 from command import PATIENCE, ROOT, environment
 
+from bench import baseline
+from bench.baseline import Baseline
+
 TINY = ("--rounds", "1", "--seconds", "0.01", "--scale", "0.01")
 
 
@@ -65,12 +68,27 @@ def test_partial_run_leaves_the_page_alone(printed):
     assert "--scale 0.01" not in page
 
 
+@pytest.mark.parametrize(("times_better", "code"), [(1e-6, 0), (1e6, 1)])
+def test_check(tmp_path, times_better, code):
+    """Against a baseline that asks for little, and against one that nobody can reach."""
+    path = tmp_path / "baseline.json"
+    ratios = {"task_switch": {"asyncio": times_better}}
+    # Of another compiler, so that no instructions are counted: that takes minutes.
+    baseline.write(Baseline(ratios, {}, compiler="another one"), path)
+    loops = ("--loops", "asyncio,erlang_loop")
+    done = bench("check", *TINY, "--only", "task_switch", *loops, "--baseline", str(path))
+    assert done.returncode == code, done.stderr
+    assert ("LOST  task_switch" in done.stdout) == bool(code)
+    assert "instructions are not compared" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (("--only", "no_such_case"), "no case is named no_such_case"),
         (("--loops", "asyncio,twisted"), "no such contender: twisted"),
         (("fly",), "invalid choice"),
+        (("check", "--baseline", "/no/such/file"), "there is no /no/such/file"),
     ],
 )
 def test_mistakes(words, complaint):

@@ -31,7 +31,7 @@ def test_every_example_is_run_here():
     assert {name for name in programs if f'"{name}"' not in text} == set()
 
 
-@pytest.mark.parametrize("name", ["tour.escript", "message_echo.escript"])
+@pytest.mark.parametrize("name", ["tour.escript", "message_echo.escript", "actor.escript"])
 def test_escripts(name):
     ended = subprocess.run(
         [shutil.which("escript") or "escript", str(EXAMPLES / name)],
@@ -47,6 +47,13 @@ def test_escripts(name):
             "the server answered hello",
             "the server answered and again",
             "Python was not started",
+        ]
+    elif name == "actor.escript":
+        assert (EXAMPLES / "actor_account.py").exists()  # The actor.
+        assert ended.stdout.splitlines() == [
+            "the balance is 100",
+            "it crashed: builtins.TypeError: unsupported operand type(s) for +=: 'int' and 'str'",
+            "its supervisor has started a new one, with a balance of 0",
         ]
     else:
         assert (EXAMPLES / "tour_echo.py").exists()  # Imported by the tour.
@@ -101,3 +108,11 @@ def test_http_server_on_a_port():
             assert answer.read() == b"GET, and 0 bytes\n"
         ended = program.end(signal.SIGINT)
     assert (ended.code, ended.err) == (0, "")
+
+
+def test_ets_cache():
+    assert output_of("ets_cache.py") == [
+        "[0, 1, 4, 9, 16, 25, 36, 49, 64, 81] with 10 computed",
+        "a task reads hello",
+        "a thread reads 49, and a default",
+    ]

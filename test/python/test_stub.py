@@ -61,6 +61,8 @@ def parameters_in_stub(function: ast.FunctionDef, bound: bool) -> list[tuple[str
         listed.append((arguments.vararg.arg, "variadic", False))
     for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
         listed.append((one.arg, "keyword", default is not None))
+    if arguments.kwarg:
+        listed.append((arguments.kwarg.arg, "any keyword", False))
     return listed[1:] if bound else listed
 
 
@@ -69,6 +71,7 @@ KINDS = {
     inspect.Parameter.POSITIONAL_OR_KEYWORD: "plain",
     inspect.Parameter.VAR_POSITIONAL: "variadic",
     inspect.Parameter.KEYWORD_ONLY: "keyword",
+    inspect.Parameter.VAR_KEYWORD: "any keyword",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import os
 import socket
@@ -224,3 +225,92 @@ async def test_wrong_arguments(loop, certificates):
             await loop.create_connection(Recorder, sock=sock, ssl=certificates.client)
         finally:
             sock.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(100_000),
+        bytearray(range(256)) * 300,
+        memoryview(bytes(range(200)) * 500),
+        memoryview(array.array("I", range(50_000))),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+async def test_whatever_is_written(loop, certificates, tls_server, data):
+    """Longer than a record, and counted in bytes."""
+    if memoryview(data).itemsize > 1 and type(loop) is asyncio.SelectorEventLoop:
+        pytest.skip("asyncio counts the items of a memoryview as bytes")
+    reader, writer = await asyncio.open_connection(HOST, tls_server, ssl=certificates.client)
+    writer.write(data)
+    writer.writelines([b"", b"a", bytearray(b"b"), memoryview(b"c")])
+    writer.write(b"")
+    expected = memoryview(data).tobytes() + b"abc"
+    assert await reader.readexactly(len(expected)) == expected
+    with pytest.raises(TypeError, match="bytes-like"):
+        writer.write("text")
+    await close(writer)
+
+
+async def test_each_message_comes_by_itself(loop, certificates):
+    """Small messages, one after the other, with nothing left in between."""
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.transport = transport
+
+        def data_received(self, data):
+            self.transport.write(data)
+
+    server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=certificates.server)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection(HOST, port, ssl=certificates.client)
+    for number in range(300):
+        message = b"%d" % number * (number + 1)
+        writer.write(message)
+        assert await reader.readexactly(len(message)) == message
+    await close(writer)
+    server.close()
+    await server.wait_closed()
+
+
+async def test_buffered_protocol_behind_tls(loop, certificates, tls_server):
+    class Buffered(asyncio.BufferedProtocol):
+        def __init__(self) -> None:
+            self.buffer = bytearray(1000)
+            self.got = b""
+            self.all = loop.create_future()
+
+        def get_buffer(self, sizehint: int) -> bytearray:
+            return self.buffer
+
+        def buffer_updated(self, nbytes: int) -> None:
+            self.got += self.buffer[:nbytes]
+            if len(self.got) == 50_000:
+                self.all.set_result(None)
+
+    transport, protocol = await loop.create_connection(
+        Buffered, HOST, tls_server, ssl=certificates.client
+    )
+    transport.write(b"x" * 50_000)
+    await protocol.all
+    assert protocol.got == b"x" * 50_000
+    transport.abort()
+    await asyncio.sleep(0.01)
+
+
+async def test_protocol_that_fails_loses_its_connection(loop, certificates, unhandled, tls_server):
+    class Failing(Recorder):
+        def data_received(self, data: bytes) -> None:
+            raise LookupError("on purpose")
+
+    transport, protocol = await loop.create_connection(
+        Failing, HOST, tls_server, ssl=certificates.client
+    )
+    transport.write(b"x")
+    while not unhandled:
+        await asyncio.sleep(0.001)
+    assert isinstance(unhandled.pop()["exception"], LookupError)
+    while not protocol.lost:
+        await asyncio.sleep(0.001)
+    assert transport.is_closing()

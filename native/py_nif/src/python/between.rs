@@ -11,7 +11,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::handle::Handle;
+use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::ready::Item;
 use super::turn;
@@ -123,7 +123,7 @@ pub fn call_soon_prioritized(
     if this.debug.get(py) {
         Loop::check_debug(event_loop, &callback, "call_soon", true)?;
     }
-    let handle = Handle::build(event_loop, callback, args, context)?.into_short_lived(py)?;
+    let handle = Handle::short_lived(event_loop, Call::new(callback, args), context)?;
     let queued = handle.clone_ref(py);
     this.beside.with(py, |waiting| match priority {
         -1 => waiting.urgent.push_back(queued),

@@ -4,7 +4,8 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+
+use super::arguments::Arguments;
 
 /// `contextvars.copy_context()`.
 pub fn copy_current(py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -17,10 +18,10 @@ pub fn run(
     py: Python<'_>,
     context: &Py<PyAny>,
     callback: &Py<PyAny>,
-    arguments: &Py<PyTuple>,
+    arguments: &Arguments,
 ) -> PyResult<()> {
     enter(py, context)?;
-    let result = call(py, callback, arguments);
+    let result = arguments.call(py, callback);
     leave(py, context)?;
     result
 }
@@ -42,22 +43,5 @@ fn check(py: Python<'_>, answer: std::ffi::c_int) -> PyResult<()> {
     match answer {
         0 => Ok(()),
         _ => Err(PyErr::fetch(py)),
-    }
-}
-
-#[inline]
-fn call(py: Python<'_>, callback: &Py<PyAny>, arguments: &Py<PyTuple>) -> PyResult<()> {
-    // SAFETY: attached, all pointers are live objects we hold references to; the result is a new
-    // reference or null with an exception set. Most callbacks have no or one argument, and those
-    // calls need no tuple to be unpacked.
-    unsafe {
-        let function = callback.as_ptr();
-        let tuple = arguments.as_ptr();
-        let result = match ffi::PyTuple_GET_SIZE(tuple) {
-            0 => ffi::PyObject_CallNoArgs(function),
-            1 => ffi::PyObject_CallOneArg(function, ffi::PyTuple_GET_ITEM(tuple, 0)),
-            _ => ffi::PyObject_Call(function, tuple, std::ptr::null_mut()),
-        };
-        Bound::from_owned_ptr_or_err(py, result).map(drop)
     }
 }

@@ -308,6 +308,10 @@ pub fn ask_terms(
     );
     let question = Question::new(terms, waiter, Chain::default());
     if !send(&question) {
+        // Lost before it was asked: its future is nobody's.
+        if let Waiter::Loop(_, future) = &question.waiter {
+            drop(future.take(py));
+        }
         return Err(not_running());
     }
     Ok(PyQuestion {

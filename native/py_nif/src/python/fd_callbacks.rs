@@ -9,7 +9,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::handle::Handle;
+use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::ready::{Item, ReadyQueue};
 use super::sock_operation::SockOperation;
@@ -164,7 +164,7 @@ pub fn watch_fd(
     context: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Py<Handle>> {
     event_loop.get().check_closed(event_loop.py())?;
-    let handle = Handle::build(event_loop, callback, args, context)?;
+    let handle = Handle::build(event_loop, Call::new(callback, args), context)?;
     let mode = Mode { edge, oneshot };
     Loop::watch(event_loop, fd, direction(writing), mode, handle)
 }

@@ -4,14 +4,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
+use super::arguments::Arguments;
 use super::collector;
 use super::context;
-use super::gil_cell::GilCell;
+use super::gil_slot::GilSlot;
+#[cfg(not(Py_GIL_DISABLED))]
+use super::handle_pool;
 use super::loop_class::Loop;
 use super::transports::is_fatal;
 
@@ -23,28 +27,59 @@ struct Origin {
     repr: Option<Py<PyString>>,
 }
 
+/// What is called, until it has been called or cancelled.
+pub struct Call {
+    callback: Py<PyAny>,
+    arguments: Arguments,
+}
+
+impl Call {
+    pub fn new(callback: Bound<'_, PyAny>, arguments: impl Into<Arguments>) -> Self {
+        Call {
+            callback: callback.unbind(),
+            arguments: arguments.into(),
+        }
+    }
+
+    pub fn callback(&self) -> &Py<PyAny> {
+        &self.callback
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Call {
+            callback: self.callback.clone_ref(py),
+            arguments: self.arguments.clone_ref(py),
+        }
+    }
+
+    #[inline]
+    fn drop_ref(self, py: Python<'_>) {
+        self.callback.drop_ref(py);
+        self.arguments.drop_ref(py);
+    }
+}
+
+/// The slots are empty only in a handle that waits to be used again (`handle_pool`).
 #[pyclass(subclass, frozen, weakref, module = "erlang_loop._native")]
 pub struct Handle {
-    callback: GilCell<Option<Py<PyAny>>>,
-    arguments: GilCell<Option<Py<PyTuple>>>,
-    context: Py<PyAny>,
-    owner: Py<Loop>,
+    call: GilSlot<Call>,
+    context: GilSlot<Py<PyAny>>,
+    owner: GilSlot<Py<Loop>>,
     /// Only changed with the GIL; atomic so that the timer heap may look at it without a token.
     /// Relaxed: the GIL orders it.
     cancelled: AtomicBool,
     /// In the loop's timer heap: cancelling it then has to be noted there. As `cancelled`.
     scheduled: AtomicBool,
-    /// A callback of an fd, which runs many times.
-    repeats: bool,
-    origin: GilCell<Option<Box<Origin>>>,
+    /// A callback of an fd, which runs many times. As `cancelled`.
+    repeats: AtomicBool,
+    origin: GilSlot<Box<Origin>>,
 }
 
 impl Handle {
-    /// A handle for `callback(*arguments)`, in a copy of the current context unless one is given.
+    /// A handle for `call`, in a copy of the current context unless one is given.
     pub fn build(
         owner: &Bound<'_, Loop>,
-        callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        call: Call,
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Handle> {
         let py = owner.py();
@@ -60,15 +95,75 @@ impl Handle {
             })),
         };
         Ok(Handle {
-            callback: GilCell::new(Some(callback.unbind())),
-            arguments: GilCell::new(Some(arguments.unbind())),
-            context,
-            owner: owner.clone().unbind(),
+            call: GilSlot::new(Some(call)),
+            context: GilSlot::new(Some(context)),
+            owner: GilSlot::new(Some(owner.clone().unbind())),
             cancelled: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
-            repeats: false,
-            origin: GilCell::new(origin),
+            repeats: AtomicBool::new(false),
+            origin: GilSlot::new(origin),
         })
+    }
+
+    /// A handle for the ready queue. The collector does not look at it: it is gone after the next
+    /// turn, lets go of its callback when that has run, and thousands of them would be visited in
+    /// vain (`bench/`: call_soon burst).
+    #[inline]
+    pub fn short_lived(
+        owner: &Bound<'_, Loop>,
+        call: Call,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Handle>> {
+        let py = owner.py();
+        #[cfg(not(Py_GIL_DISABLED))]
+        if !owner.get().debug.get(py) {
+            if let Some(used) = handle_pool::take(py) {
+                used.get().use_again(owner, call, context)?;
+                return Ok(used);
+            }
+        }
+        let handle = Py::new(py, Self::build(owner, call, context)?)?;
+        collector::ignore(&handle);
+        Ok(handle)
+    }
+
+    #[inline]
+    #[cfg(not(Py_GIL_DISABLED))]
+    fn use_again(
+        &self,
+        owner: &Bound<'_, Loop>,
+        call: Call,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let py = owner.py();
+        let context = match context {
+            Some(context) => context.unbind(),
+            None => context::copy_current(py)?,
+        };
+        self.call.replace(py, Some(call));
+        self.context.replace(py, Some(context));
+        self.owner.replace(py, Some(owner.clone().unbind()));
+        Ok(())
+    }
+
+    /// Makes it as `handle_pool` keeps it.
+    #[inline]
+    #[cfg(not(Py_GIL_DISABLED))]
+    pub fn let_go(&self, py: Python<'_>) {
+        self.cancelled.store(false, Ordering::Relaxed);
+        self.scheduled.store(false, Ordering::Relaxed);
+        self.repeats.store(false, Ordering::Relaxed);
+        // Each is out of its slot before it goes: that may run Python code.
+        if let Some(call) = self.call.take(py) {
+            call.drop_ref(py);
+        }
+        if let Some(context) = self.context.take(py) {
+            context.drop_ref(py);
+        }
+        if let Some(owner) = self.owner.take(py) {
+            owner.drop_ref(py);
+        }
+        drop(self.origin.take(py));
     }
 
     #[inline]
@@ -87,46 +182,52 @@ impl Handle {
     }
 
     /// The loop this handle was made by.
-    pub fn owner(&self) -> &Py<Loop> {
-        &self.owner
+    pub fn owner(&self, py: Python<'_>) -> PyResult<Py<Loop>> {
+        let owner = self.owner.cloned(py);
+        owner.ok_or_else(|| PyRuntimeError::new_err("this handle is no longer in use"))
+    }
+
+    fn in_debug(&self, py: Python<'_>) -> bool {
+        self.owner
+            .look(py, |owner| owner.is_some_and(|it| it.get().debug.get(py)))
     }
 
     /// For a callback that runs whenever its fd is ready.
-    pub fn repeating(mut self) -> Self {
-        self.repeats = true;
+    pub fn repeating(self) -> Self {
+        self.repeats.store(true, Ordering::Relaxed);
         self
     }
 
-    /// A handle in the ready queue. The collector does not look at it: it is gone after the next
-    /// turn, lets go of its callback when that has run, and thousands of them would be visited in
-    /// vain (`bench/`: call_soon burst).
-    pub fn into_short_lived(self, py: Python<'_>) -> PyResult<Py<Handle>> {
-        let handle = Py::new(py, self)?;
-        collector::ignore(&handle);
-        Ok(handle)
-    }
-
     /// Runs the callback. An error of it goes to the loop's exception handler; only what must
-    /// end the program (`SystemExit`, `KeyboardInterrupt`) comes back.
-    pub fn run(slf: &Bound<'_, Handle>) -> PyResult<()> {
+    /// end the program (`SystemExit`, `KeyboardInterrupt`) comes back. `keep`: debug mode wants
+    /// to name the callback afterwards.
+    #[inline]
+    pub fn run(slf: &Bound<'_, Handle>, keep: bool) -> PyResult<()> {
         let py = slf.py();
         let handle = slf.get();
-        // Debug mode wants to name the callback afterwards.
-        let keep = handle.repeats || handle.owner.get().debug.get(py);
-        let (callback, arguments) = match keep {
-            true => (handle.callback.cloned(py), handle.arguments.cloned(py)),
-            false => (handle.callback.take(py), handle.arguments.take(py)),
+        let call = match keep || handle.repeats.load(Ordering::Relaxed) {
+            true => handle
+                .call
+                .look(py, |call| call.map(|call| call.clone_ref(py))),
+            false => handle.call.take(py),
         };
-        let (Some(callback), Some(arguments)) = (callback, arguments) else {
+        let Some(call) = call else {
             // Cancelled by an earlier callback of the same turn.
             return Ok(());
         };
-        match context::run(py, &handle.context, &callback, &arguments) {
-            Ok(()) => Ok(()),
+        let Some(context) = handle.context.cloned(py) else {
+            return Ok(());
+        };
+        let result = context::run(py, &context, &call.callback, &call.arguments);
+        context.drop_ref(py);
+        match result {
+            Ok(()) => {
+                call.drop_ref(py);
+                Ok(())
+            }
             Err(error) => {
                 if !handle.is_cancelled() {
-                    drop(handle.callback.replace(py, Some(callback)));
-                    drop(handle.arguments.replace(py, Some(arguments)));
+                    drop(handle.call.replace(py, Some(call)));
                 }
                 failed(slf, error)
             }
@@ -140,8 +241,8 @@ fn failed(slf: &Bound<'_, Handle>, error: PyErr) -> PyResult<()> {
     if is_fatal(py, &error) {
         return Err(error);
     }
-    let owner = slf.get().owner.bind(py);
-    owner.call_method1("_callback_failed", (slf, error.value(py)))?;
+    let owner = slf.get().owner(py)?;
+    owner.call_method1(py, "_callback_failed", (slf, error.value(py)))?;
     Ok(())
 }
 
@@ -153,16 +254,16 @@ impl Handle {
         if handle.is_cancelled() {
             return Ok(());
         }
-        if handle.owner.get().debug.get(py) {
-            let repr = slf.repr()?.unbind();
-            handle.origin.with(py, |origin| {
-                origin.get_or_insert_default().repr = Some(repr);
-            });
+        if handle.in_debug(py) {
+            let repr = Some(slf.repr()?.unbind());
+            let mut origin = handle.origin.take(py).unwrap_or_default();
+            origin.repr = repr;
+            handle.origin.replace(py, Some(origin));
         }
         handle.cancelled.store(true, Ordering::Relaxed);
-        // Let go of at the end of this function, outside of the cells.
-        let _callback = handle.callback.take(py);
-        let _arguments = handle.arguments.take(py);
+        if let Some(call) = handle.call.take(py) {
+            call.drop_ref(py);
+        }
         Ok(())
     }
 
@@ -170,12 +271,12 @@ impl Handle {
         self.is_cancelled()
     }
 
-    fn get_context(&self, py: Python<'_>) -> Py<PyAny> {
-        self.context.clone_ref(py)
+    fn get_context(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.context.cloned(py)
     }
 
     fn _run(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Handle::run(slf)
+        Handle::run(slf, slf.get().in_debug(slf.py()))
     }
 
     /// What the repr says, as a list: asyncio's own function, so that it reads as in this Python.
@@ -194,8 +295,8 @@ impl Handle {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let py = slf.py();
-        let kept = slf.get().origin.with(py, |origin| {
-            let repr = origin.as_ref().and_then(|origin| origin.repr.as_ref());
+        let kept = slf.get().origin.look(py, |origin| {
+            let repr = origin.and_then(|origin| origin.repr.as_ref());
             repr.map(|repr| repr.clone_ref(py))
         });
         if let Some(repr) = kept {
@@ -207,22 +308,27 @@ impl Handle {
 
     #[getter(_callback)]
     pub fn callback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.callback.cloned(py)
+        self.call
+            .look(py, |call| call.map(|call| call.callback.clone_ref(py)))
     }
 
     #[getter(_args)]
-    fn arguments(&self, py: Python<'_>) -> Option<Py<PyTuple>> {
-        self.arguments.cloned(py)
+    fn arguments(&self, py: Python<'_>) -> PyResult<Option<Py<PyTuple>>> {
+        // Making a tuple may start the collector: not from inside the slot.
+        let call = self
+            .call
+            .look(py, |call| call.map(|call| call.arguments.clone_ref(py)));
+        call.map(|arguments| arguments.to_tuple(py)).transpose()
     }
 
     #[getter(_context)]
-    fn context_attribute(&self, py: Python<'_>) -> Py<PyAny> {
-        self.context.clone_ref(py)
+    fn context_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.context.cloned(py)
     }
 
     #[getter(_loop)]
-    fn event_loop(&self, py: Python<'_>) -> Py<Loop> {
-        self.owner.clone_ref(py)
+    fn event_loop(&self, py: Python<'_>) -> Option<Py<Loop>> {
+        self.owner.cloned(py)
     }
 
     #[getter(_cancelled)]
@@ -232,26 +338,25 @@ impl Handle {
 
     #[getter(_source_traceback)]
     fn source_traceback(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.origin.with(py, |origin| {
-            let traceback = origin.as_ref().and_then(|origin| origin.traceback.as_ref());
+        self.origin.look(py, |origin| {
+            let traceback = origin.and_then(|origin| origin.traceback.as_ref());
             traceback.map(|traceback| traceback.clone_ref(py))
         })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.context)?;
-        visit.call(&self.owner)?;
-        let mut result = Ok(());
-        self.callback
-            .visit(|callback| result = visit.call(callback));
-        result?;
-        let mut result = Ok(());
-        self.arguments
-            .visit(|arguments| result = visit.call(arguments));
-        result
+        self.context.visit(|context| visit.call(context))?;
+        self.owner.visit(|owner| visit.call(owner))?;
+        self.call.visit(|call| match call {
+            Some(call) => {
+                visit.call(&call.callback)?;
+                call.arguments.traverse(visit)
+            }
+            None => Ok(()),
+        })
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        drop((self.callback.take(py), self.arguments.take(py)));
+        drop(self.call.take(py));
     }
 }

@@ -1,26 +1,28 @@
 //! `_native.Loop`: the native base of `erlang_loop.ErlangEventLoop`.
 //!
 //! It has what runs on every callback: the ready queue, timers, fds, the turn. Everything rare
-//! comes from asyncio's own loop, the other base of that class.
+//! comes from asyncio's own loop, the other base of that class. `call_soon` and the like are in
+//! `loop_methods`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, TimerHeap, WaitPolicy};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use event_loop::{Direction, TimerHeap, WaitPolicy};
+use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 
-use super::between::{self, Waiting as Beside};
+use super::between::Waiting as Beside;
 use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
-use super::handle::Handle;
+use super::gil_slot::GilSlot;
+use super::handle::{Call, Handle};
 use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
-use super::timer_handle::{Scheduled, TimerHandle};
-use super::transports::StreamTransport;
+use super::timer_handle::Scheduled;
+use super::transports::{StreamTransport, TransportTable};
 use super::waiting::Waiting;
 use super::{errors, loop_thread, turn};
 use crate::beam::message::{self, Sender};
@@ -59,8 +61,12 @@ pub struct Loop {
     /// Transports with data that waits for the end of the callback.
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
+    pub transports: GilCell<TransportTable>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
     pub requested: GilCell<HashMap<u64, Requested>>,
+    pub(super) task_factory: GilSlot<Py<PyAny>>,
+    /// See `loop_futures`.
+    pub(super) named_loop: GilSlot<Py<PyDict>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
 }
@@ -131,111 +137,12 @@ impl Loop {
             callbacks: GilCell::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
+            transports: GilCell::default(),
             requested: GilCell::default(),
+            task_factory: GilSlot::new(None),
+            named_loop: GilSlot::new(None),
             served,
         })
-    }
-
-    // ---- callbacks ----
-
-    #[pyo3(signature = (callback, *args, context=None))]
-    fn call_soon(
-        slf: &Bound<'_, Self>,
-        callback: Bound<'_, PyAny>,
-        args: Bound<'_, PyTuple>,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<Handle>> {
-        let py = slf.py();
-        let this = slf.get();
-        this.check_closed(py)?;
-        if this.debug.get(py) {
-            Self::check_debug(slf, &callback, "call_soon", true)?;
-        }
-        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
-        this.push(py, handle.clone_ref(py));
-        Ok(handle)
-    }
-
-    /// As `call_soon`, from any thread; the GIL guards the queue, and a sleeping loop is woken.
-    #[pyo3(signature = (callback, *args, context=None))]
-    fn call_soon_threadsafe(
-        slf: &Bound<'_, Self>,
-        callback: Bound<'_, PyAny>,
-        args: Bound<'_, PyTuple>,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<Handle>> {
-        let py = slf.py();
-        let this = slf.get();
-        this.check_closed(py)?;
-        if this.debug.get(py) {
-            Self::check_debug(slf, &callback, "call_soon_threadsafe", false)?;
-        }
-        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
-        this.push(py, handle.clone_ref(py));
-        this.wake(py);
-        Ok(handle)
-    }
-
-    /// As `call_soon`, but it runs right after the callback that is running, before any other.
-    #[pyo3(signature = (callback, *args, context=None))]
-    fn queue_microtask(
-        slf: &Bound<'_, Self>,
-        callback: Bound<'_, PyAny>,
-        args: Bound<'_, PyTuple>,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<Handle>> {
-        let py = slf.py();
-        let this = slf.get();
-        this.check_closed(py)?;
-        if this.debug.get(py) {
-            Self::check_debug(slf, &callback, "queue_microtask", true)?;
-        }
-        let handle = Handle::build(slf, callback, args, context)?.into_short_lived(py)?;
-        between::queue_microtask(slf, handle.clone_ref(py))?;
-        Ok(handle)
-    }
-
-    #[pyo3(signature = (delay, callback, *args, context=None))]
-    fn call_later(
-        slf: &Bound<'_, Self>,
-        delay: Option<f64>,
-        callback: Bound<'_, PyAny>,
-        args: Bound<'_, PyTuple>,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<TimerHandle>> {
-        let Some(delay) = delay else {
-            return Err(PyTypeError::new_err("delay must not be None"));
-        };
-        let this = slf.get();
-        this.check_closed(slf.py())?;
-        if this.debug.get(slf.py()) {
-            Self::check_debug(slf, &callback, "call_later", true)?;
-        }
-        Self::schedule(slf, this.time() + delay, callback, args, context)
-    }
-
-    #[pyo3(signature = (when, callback, *args, context=None))]
-    fn call_at(
-        slf: &Bound<'_, Self>,
-        when: Option<f64>,
-        callback: Bound<'_, PyAny>,
-        args: Bound<'_, PyTuple>,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<Py<TimerHandle>> {
-        let Some(when) = when else {
-            return Err(PyTypeError::new_err("when cannot be None"));
-        };
-        let this = slf.get();
-        this.check_closed(slf.py())?;
-        if this.debug.get(slf.py()) {
-            Self::check_debug(slf, &callback, "call_at", true)?;
-        }
-        Self::schedule(slf, when, callback, args, context)
-    }
-
-    /// Seconds on the monotonic clock: the same as `time.monotonic()`.
-    fn time(&self) -> f64 {
-        now_ns() as f64 / 1e9
     }
 
     // ---- fds ----
@@ -248,7 +155,7 @@ impl Loop {
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
         slf.get().check_closed(slf.py())?;
-        let handle = Handle::build(slf, callback, args, None)?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
         Self::watch(slf, fd, Direction::Read, MODE, handle)
     }
 
@@ -260,7 +167,7 @@ impl Loop {
         args: Bound<'_, PyTuple>,
     ) -> PyResult<Py<Handle>> {
         slf.get().check_closed(slf.py())?;
-        let handle = Handle::build(slf, callback, args, None)?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
         Self::watch(slf, fd, Direction::Write, MODE, handle)
     }
 
@@ -285,6 +192,30 @@ impl Loop {
     /// The fds that have a reader or a writer.
     fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
         self.fds.with(py, |fds| fds.fds())
+    }
+
+    /// The transport of an fd.
+    fn _transport_of(&self, py: Python<'_>, fd: i32) -> Option<Py<PyAny>> {
+        self.transports.with(py, |all| all.get(py, fd))
+    }
+
+    /// All transports over sockets, with their fds.
+    fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
+        self.transports.with(py, |all| all.all(py))
+    }
+
+    /// For a transport that is not ours.
+    fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = transport.py();
+        let weak = PyWeakrefReference::new(transport)?.unbind();
+        drop(self.transports.with(py, |all| all.put(fd, weak)));
+        Ok(())
+    }
+
+    /// False if there was none.
+    fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
+        let taken = self.transports.with(py, |all| all.take(fd));
+        taken.is_some()
     }
 
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
@@ -347,14 +278,6 @@ impl Loop {
         self.stopping.set(py, true);
     }
 
-    fn get_debug(&self, py: Python<'_>) -> bool {
-        self.debug.get(py)
-    }
-
-    fn is_closed(&self, py: Python<'_>) -> bool {
-        self.closed.get(py)
-    }
-
     fn is_running(&self, py: Python<'_>) -> bool {
         self.thread.get(py).is_some()
     }
@@ -367,6 +290,7 @@ impl Loop {
         let requested = self.requested.replace(py, HashMap::new());
         let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
+        drop(self.named_loop.take(py));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
         drop((ready, timers, fds, requested, beside));
     }
@@ -406,6 +330,16 @@ impl Loop {
         Ok(())
     }
 
+    #[getter(_task_factory)]
+    fn task_factory_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.task_factory.cloned(py)
+    }
+
+    #[setter(_task_factory)]
+    fn set_task_factory_attribute(&self, py: Python<'_>, value: Option<Py<PyAny>>) {
+        drop(self.task_factory.replace(py, value));
+    }
+
     #[getter(_thread_id)]
     fn thread_attribute(&self, py: Python<'_>) -> Option<u64> {
         self.thread.get(py)
@@ -433,6 +367,8 @@ impl Loop {
         if !self.born {
             return Ok(());
         }
+        self.task_factory.visit(|factory| visit.call(factory))?;
+        self.named_loop.visit(|named| visit.call(named))?;
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
@@ -459,6 +395,7 @@ impl Loop {
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.fds.replace(py, FdTable::default()));
         drop(self.requested.replace(py, HashMap::new()));
+        drop((self.task_factory.take(py), self.named_loop.take(py)));
         drop(self.beside.with(py, |beside| beside.take_all()));
     }
 }

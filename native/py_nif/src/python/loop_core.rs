@@ -7,10 +7,11 @@ use std::sync::Arc;
 use event_loop::{Direction, Mode};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
+use super::arguments::Arguments;
 use super::fd_callbacks::{fileno, watch_error, Watcher};
-use super::handle::Handle;
+use super::handle::{Call, Handle};
 use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
 use super::timer_handle::{Scheduled, TimerHandle};
@@ -74,12 +75,12 @@ impl Loop {
     pub fn enqueue(
         slf: &Bound<'_, Self>,
         callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        arguments: Arguments,
     ) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         this.check_closed(py)?;
-        let handle = Handle::build(slf, callback, arguments, None)?.into_short_lived(py)?;
+        let handle = Handle::short_lived(slf, Call::new(callback, arguments), None)?;
         this.push(py, handle);
         Ok(())
     }
@@ -164,12 +165,11 @@ impl Loop {
     pub fn schedule(
         slf: &Bound<'_, Self>,
         when: f64,
-        callback: Bound<'_, PyAny>,
-        arguments: Bound<'_, PyTuple>,
+        call: Call,
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<TimerHandle>> {
         let py = slf.py();
-        let handle = Handle::build(slf, callback, arguments, context)?;
+        let handle = Handle::build(slf, call, context)?;
         let timer = TimerHandle::build(py, handle, when)?;
         let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
         slf.get()

@@ -15,6 +15,7 @@
 //! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
 //! that call threads iterate over.
 
+mod arguments;
 mod between;
 mod blocking;
 pub mod call_threads;
@@ -28,13 +29,19 @@ pub mod erlang_calls;
 mod erlang_mailbox;
 mod erlang_messages;
 mod errors;
+mod fast_method;
 mod fd_callbacks;
 mod gil_cell;
+mod gil_slot;
 mod handle;
+#[cfg(not(Py_GIL_DISABLED))]
+mod handle_pool;
 mod interpreter;
 mod load;
 mod loop_class;
 mod loop_core;
+mod loop_futures;
+mod loop_methods;
 mod loop_requests;
 mod loop_signals;
 mod loop_streams;
@@ -52,6 +59,7 @@ mod sock_operation;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
 mod timer_handle;
+mod tls;
 mod transports;
 mod turn;
 mod values;

@@ -7,11 +7,15 @@ use super::between;
 use super::blocking;
 use super::fd_callbacks;
 use super::handle::Handle;
+#[cfg(not(Py_GIL_DISABLED))]
+use super::handle_pool;
 use super::loop_class::Loop;
+use super::loop_methods;
 use super::loop_signals;
 use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
+use super::tls;
 use super::transports;
 use super::{erlang_calls, erlang_mailbox, erlang_messages};
 
@@ -22,8 +26,13 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
+    #[cfg(not(Py_GIL_DISABLED))]
+    handle_pool::install(&module.py().get_type::<Handle>());
+    loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
+    tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(transports::ip_family, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     module.add_class::<erlang_calls::PyQuestion>()?;

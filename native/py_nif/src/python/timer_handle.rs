@@ -7,7 +7,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 
 use super::handle::Handle;
-use super::loop_class::Loop;
 
 #[pyclass(extends = Handle, frozen, module = "erlang_loop._native")]
 pub struct TimerHandle {
@@ -56,8 +55,7 @@ impl TimerHandle {
         let first = !base.get().is_cancelled();
         Handle::cancel(base)?;
         if first && base.get().is_scheduled() {
-            let owner: &Py<Loop> = base.get().owner();
-            owner.get().timer_cancelled(py);
+            base.get().owner(py)?.get().timer_cancelled(py);
         }
         Ok(())
     }

@@ -223,7 +223,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             } else if slf.get().debug.get(py) {
                 slf.call_method1("_run_handle_debug", (&handle,)).map(drop)
             } else {
-                Handle::run(&handle)
+                Handle::run(&handle, false)
             }
         }
         Item::Io(Watcher::Transport(transport), direction) => {
@@ -231,7 +231,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             result.or_else(|error| Loop::callback_failed(slf, transport.bind(py), error))
         }
         Item::Io(Watcher::Operation(operation), _) => SockOperation::ready(operation.bind(py)),
-        Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py)),
+        Item::Io(Watcher::Callback(handle), _) => Handle::run(handle.bind(py), false),
         Item::Start(transport, waiter) => {
             let waiter = waiter.map(|waiter| waiter.into_bound(py));
             let result = Transport::start(transport.bind(py), waiter.as_ref());

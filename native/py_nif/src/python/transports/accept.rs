@@ -2,11 +2,13 @@
 //!
 //! `_native.Acceptor` is the reader callback of a listening socket that has no TLS.
 
+use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule, PyTuple};
 
 use super::address::Address;
 use super::open_file::OpenFile;
@@ -30,6 +32,8 @@ pub struct Acceptor {
     family: Py<PyAny>,
     kind: Py<PyAny>,
     protocol: Py<PyAny>,
+    /// The address of all connections, if the listener is bound to just one.
+    sockname: Option<Py<PyAny>>,
     most: usize,
 }
 
@@ -51,6 +55,7 @@ impl Acceptor {
             family: sock.getattr("family")?.unbind(),
             kind: sock.getattr("type")?.unbind(),
             protocol: sock.getattr("proto")?.unbind(),
+            sockname: one_address(sock)?,
             most: backlog.clamp(1, MOST_AT_ONCE),
         })
     }
@@ -80,9 +85,9 @@ impl Acceptor {
 
 impl Acceptor {
     fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
-        let class = py
-            .import(intern!(py, "socket"))?
-            .getattr(intern!(py, "socket"))?;
+        static SOCKET: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+        let module = SOCKET.get_or_try_init(py, || py.import("socket").map(Bound::unbind))?;
+        let class = module.bind(py).getattr(intern!(py, "socket"))?;
         // A socket made with this type knows that it does not block; no call is needed.
         let kind = self.kind.extract::<i32>(py)? | libc::SOCK_NONBLOCK;
         let arguments = (&self.family, kind, &self.protocol, fd);
@@ -116,6 +121,9 @@ impl Acceptor {
         let protocol = self.protocol_factory.bind(py).call0()?;
         let extra = PyDict::new(py);
         extra.set_item(intern!(py, "peername"), from.to_python(py)?)?;
+        if let Some(sockname) = &self.sockname {
+            extra.set_item(intern!(py, "sockname"), sockname)?;
+        }
         let owner = self.owner.bind(py);
         let server = self.server.as_ref().map(|server| server.bind(py));
         StreamTransport::create(owner, connection, &protocol, None, Some(&extra), server).map(drop)
@@ -149,5 +157,18 @@ impl Acceptor {
         let arguments = PyTuple::new(py, [slf.as_any(), error.into_value(py).bind(py).as_any()])?;
         let owner = self.owner.bind(py);
         owner.call_method1("_accept_later", arguments).map(drop)
+    }
+}
+
+/// `getsockname()` of a TCP listener on one address: then its connections have the same.
+fn one_address(sock: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    let Ok(name) = sock.call_method0("getsockname") else {
+        return Ok(None);
+    };
+    let host = name.get_item(0).and_then(|host| host.extract::<String>());
+    match host.ok().and_then(|host| host.parse::<Ipv4Addr>().ok()) {
+        Some(address) if !address.is_unspecified() => Ok(Some(name.unbind())),
+        // Of other families, or bound to all addresses.
+        _ => Ok(None),
     }
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::mem::{size_of, MaybeUninit};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
@@ -126,4 +126,14 @@ fn v6_text(host: &Ipv6Addr, scope: u32) -> String {
     // SAFETY: a name found is terminated by a zero within the buffer.
     let name = unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) };
     format!("{host}%{}", name.to_string_lossy())
+}
+
+/// The family of an address that needs no looking up, else 0.
+#[pyfunction]
+pub fn ip_family(host: &str) -> libc::c_int {
+    match host.parse() {
+        Ok(IpAddr::V4(_)) => libc::AF_INET,
+        Ok(IpAddr::V6(_)) => libc::AF_INET6,
+        Err(_) => 0,
+    }
 }

@@ -18,6 +18,7 @@ use super::beginning::fill_extra;
 use super::flow::Limits;
 use super::kind::Kind;
 use super::open_file::OpenFile;
+use super::reading_way::Way;
 use crate::python::gil_cell::GilCell;
 use crate::python::loop_class::Loop;
 
@@ -28,11 +29,13 @@ pub struct Transport {
     pub kind: Kind,
     pub owner: GilCell<Option<Py<Loop>>>,
     pub file: GilCell<Option<OpenFile>>,
+    /// The socket or pipe it was made for, open or not: what `get_extra_info` shows.
+    shown: Py<PyAny>,
     pub fd: RawFd,
     pub extra: Py<PyDict>,
     pub protocol: GilCell<Option<Py<PyAny>>>,
-    /// The protocol gives its own buffers (asyncio.BufferedProtocol).
-    pub buffered: GilCell<bool>,
+    /// How the protocol wants its data.
+    pub way: GilCell<Way>,
     pub server: GilCell<Option<Py<PyAny>>>,
     /// In which `data_received` and its like run: that of whoever started the reading.
     pub read_context: GilCell<Option<Py<PyAny>>>,
@@ -69,9 +72,10 @@ impl Transport {
             owner: GilCell::new(Some(owner.clone().unbind())),
             fd: open.fd(py),
             file: GilCell::new(Some(open)),
+            shown: file.clone().unbind(),
             extra: extra.unbind(),
             protocol: GilCell::new(Some(protocol.clone().unbind())),
-            buffered: GilCell::new(is_buffered(protocol)?),
+            way: GilCell::new(Way::of(protocol)?),
             server: GilCell::new(server.map(|server| server.clone().unbind())),
             read_context: GilCell::default(),
             write_context: GilCell::default(),
@@ -88,6 +92,19 @@ impl Transport {
     pub fn peername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let peer = self.extra.bind(py).get_item(intern!(py, "peername"))?;
         Ok(peer.unwrap_or_else(|| py.None().into_bound(py)))
+    }
+
+    /// `get_extra_info("socket")`, made when first asked for: most never are.
+    fn show_socket<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        static SHOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let extra = self.extra.bind(py);
+        if let Some(shown) = extra.get_item(intern!(py, "socket"))? {
+            return Ok(shown);
+        }
+        let class = SHOWN.import(py, "asyncio.trsock", "TransportSocket")?;
+        let shown = class.call1((&self.shown,))?;
+        extra.set_item(intern!(py, "socket"), &shown)?;
+        Ok(shown)
     }
 
     /// The loop; an error after the connection is lost, as touching `None` is in asyncio.
@@ -136,12 +153,18 @@ impl Transport {
         name: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.extra.bind(py).get_item(name)?.or(default))
+        if let Some(known) = self.extra.bind(py).get_item(name)? {
+            return Ok(Some(known));
+        }
+        match self.kind.is_socket() && name.eq(intern!(py, "socket"))? {
+            true => self.show_socket(py).map(Some),
+            false => Ok(default),
+        }
     }
 
     fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
-        self.buffered.set(py, is_buffered(protocol)?);
+        self.way.set(py, Way::of(protocol)?);
         drop(self.protocol.replace(py, Some(protocol.clone().unbind())));
         Ok(())
     }
@@ -197,8 +220,11 @@ impl Transport {
     }
 
     #[getter(_extra)]
-    fn extra_attribute(&self, py: Python<'_>) -> Py<PyDict> {
-        self.extra.clone_ref(py)
+    fn extra_attribute(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        if self.kind.is_socket() {
+            self.show_socket(py)?;
+        }
+        Ok(self.extra.clone_ref(py))
     }
 
     #[getter(_protocol_paused)]
@@ -244,6 +270,7 @@ impl Transport {
             return Ok(());
         }
         visit.call(&self.extra)?;
+        visit.call(&self.shown)?;
         let mut result = Ok(());
         self.owner.visit(|owner| result = visit.call(owner));
         result?;
@@ -269,10 +296,4 @@ impl Transport {
             self.write_context.take(py),
         ));
     }
-}
-
-fn is_buffered(protocol: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static BUFFERED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = BUFFERED.import(protocol.py(), "asyncio.protocols", "BufferedProtocol")?;
-    protocol.is_instance(class)
 }

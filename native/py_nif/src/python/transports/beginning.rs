@@ -4,11 +4,12 @@ use event_loop::Direction;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyWeakrefReference};
 
 use super::base::Transport;
 use super::kind::Kind;
 use super::protocol::call0;
+use crate::python::arguments::Arguments;
 use crate::python::context;
 use crate::python::loop_class::Loop;
 use crate::python::ready::Item;
@@ -23,12 +24,17 @@ impl Transport {
             attach(server.bind(py), "_attach", slf)?;
         }
         if this.kind.is_socket() {
-            let transports = owner.getattr(intern!(py, "_transports"))?;
-            transports.set_item(this.fd, slf)?;
+            let weak = PyWeakrefReference::new(slf)?.unbind();
+            let old = owner
+                .get()
+                .transports
+                .with(py, |all| all.put(this.fd, weak));
+            drop(old);
         }
         if let Some(protocol) = this.protocol.cloned(py) {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
-            Loop::enqueue(&owner, made, PyTuple::new(py, [slf])?)?;
+            let transport = slf.clone().into_any().unbind();
+            Loop::enqueue(&owner, made, Arguments::One(transport))?;
         }
         drop(
             this.read_context
@@ -69,20 +75,20 @@ impl Transport {
     }
 }
 
-/// What `get_extra_info` knows: the pipe, or `socket`, `sockname` and `peername`.
+/// What `get_extra_info` knows: the pipe, or `sockname` and `peername`. `socket` is made when it
+/// is asked for (`Transport::show_socket`).
 pub fn fill_extra(kind: Kind, file: &Bound<'_, PyAny>, extra: &Bound<'_, PyDict>) -> PyResult<()> {
-    static SHOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = file.py();
     if !kind.is_socket() {
         return extra.set_item(intern!(py, "pipe"), file);
     }
-    let shown = SHOWN.import(py, "asyncio.trsock", "TransportSocket")?;
-    extra.set_item(intern!(py, "socket"), shown.call1((file,))?)?;
-    let name = call0(file, intern!(py, "getsockname")).ok();
-    extra.set_item(intern!(py, "sockname"), name)?;
-    if !extra.contains(intern!(py, "peername"))? {
-        let peer = call0(file, intern!(py, "getpeername")).ok();
-        extra.set_item(intern!(py, "peername"), peer)?;
+    for (known, method) in [
+        (intern!(py, "sockname"), intern!(py, "getsockname")),
+        (intern!(py, "peername"), intern!(py, "getpeername")),
+    ] {
+        if !extra.contains(known)? {
+            extra.set_item(known, call0(file, method).ok())?;
+        }
     }
     Ok(())
 }

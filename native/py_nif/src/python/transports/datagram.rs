@@ -19,6 +19,7 @@ use super::stream_write::{as_bytes, write_after_loss};
 use crate::python::fd_callbacks::os_error;
 use crate::python::gil_cell::GilCell;
 use crate::python::loop_class::Loop;
+use crate::python::read_buffer::READ_SIZE;
 
 /// What asyncio counts for a waiting datagram besides its data.
 const HEADER: usize = 8;
@@ -67,7 +68,7 @@ impl DatagramTransport {
         let owner = base.get().owner(py)?;
         let mut from = Address::empty();
         let received = owner.get().read_buffer.with(py, |buffer| {
-            let buffer = buffer.get();
+            let buffer = buffer.get(READ_SIZE);
             let count = socket_calls::recv_from(fd, buffer, &mut from)?;
             Ok(PyBytes::new(py, &buffer[..count]))
         });

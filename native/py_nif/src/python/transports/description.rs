@@ -71,7 +71,7 @@ impl Transport {
         Ok(())
     }
 
-    fn is_closed(&self, py: Python<'_>) -> bool {
+    pub(super) fn is_closed(&self, py: Python<'_>) -> bool {
         self.file.with(py, |file| file.is_none())
     }
 

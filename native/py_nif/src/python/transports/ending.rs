@@ -3,13 +3,14 @@
 use event_loop::Direction;
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use pyo3::{intern, PyTypeInfo};
 
 use super::base::Transport;
 use super::beginning::attach;
 use super::kind::Kind;
 use super::protocol::{call0, call1, is_fatal};
+use crate::python::arguments::Arguments;
 use crate::python::loop_class::Loop;
 
 impl Transport {
@@ -41,7 +42,7 @@ impl Transport {
         this.lost.set(py, this.lost.get(py) + 1);
         let owner = this.owner(py)?;
         let callback = slf.getattr(intern!(py, "_call_connection_lost"))?;
-        Loop::enqueue(&owner, callback, PyTuple::new(py, [error])?)
+        Loop::enqueue(&owner, callback, Arguments::One(error))
     }
 
     /// Ends the connection after what waits is sent.

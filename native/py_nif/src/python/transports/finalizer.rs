@@ -10,6 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::PyClass;
 
+use super::base::Transport;
 use super::kind::{Kind, KINDS};
 
 /// What PyO3 has as `tp_dealloc`, for each kind of transport.
@@ -41,7 +42,11 @@ unsafe extern "C" fn dealloc<const KIND: usize>(object: *mut ffi::PyObject) {
     // SAFETY: CPython calls this for an object of the class whose last reference is gone, still
     // whole and tracked, as the finalizer wants it; what PyO3 had here then takes it apart.
     unsafe {
-        if ffi::PyObject_CallFinalizerFromDealloc(object) < 0 {
+        let py = Python::assume_attached();
+        let transport = Borrowed::from_ptr(py, object).cast_unchecked::<Transport>();
+        let closed = transport.get().is_closed(py);
+        // A closed one has nothing to say (`Transport::forgotten`).
+        if !closed && ffi::PyObject_CallFinalizerFromDealloc(object) < 0 {
             // Somebody (a warnings filter) keeps it: it lives on.
             return;
         }

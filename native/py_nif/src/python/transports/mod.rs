@@ -2,10 +2,11 @@
 //!
 //! `base` is what they have in common, from its `beginning` to its `ending`; `kind` is where they
 //! differ. `stream` is a connected byte stream (reading in `stream_read`, writing in
-//! `stream_write`, what waits to be sent in `write_queue`), `datagram` the other kind of socket,
+//! `stream_write`, what waits to be sent in `write_queue`; `reading_way` is what a protocol wants its
+//! data as, `stream_reader` one such), `datagram` the other kind of socket,
 //! `read_pipe` and `write_pipe` the ends of pipes; `accept` is where connections come from.
 //! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`
-//! the way to Python; `finalizer` is for what a program forgets to close.
+//! the way to Python; `table` says which fd has a transport; `finalizer` is for what a program forgets to close.
 
 mod accept;
 mod address;
@@ -21,20 +22,25 @@ mod open_file;
 mod pipe_calls;
 mod protocol;
 mod read_pipe;
+mod reading_way;
 mod socket_calls;
 mod stream;
 mod stream_read;
+mod stream_reader;
 mod stream_write;
+mod table;
 mod watching;
 mod write_pipe;
 mod write_queue;
 
 pub use accept::Acceptor;
+pub use address::ip_family;
 pub use base::Transport;
 pub use datagram::DatagramTransport;
-pub use protocol::is_fatal;
+pub use protocol::{call0, call1, is_fatal};
 pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
+pub use table::TransportTable;
 pub use write_pipe::WritePipeTransport;
 
 use kind::Kind;

@@ -6,15 +6,17 @@ use event_loop::Direction;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict};
 
 use super::base::Transport;
 use super::kind::Kind;
 use super::pipe_calls::{self, FileType};
 use super::protocol::call1;
 use super::socket_calls::Stop;
+use crate::python::arguments::Arguments;
 use crate::python::fd_callbacks::os_error;
 use crate::python::loop_class::Loop;
+use crate::python::read_buffer::READ_SIZE;
 
 const READ_ERROR: &str = "Fatal read error on pipe transport";
 
@@ -34,7 +36,7 @@ impl ReadPipeTransport {
         let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
         let received = owner.get().read_buffer.with(py, |buffer| {
-            let buffer = buffer.get();
+            let buffer = buffer.get(READ_SIZE);
             let count = pipe_calls::read(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))
         });
@@ -53,7 +55,7 @@ impl ReadPipeTransport {
         base.get().closing.set(py, true);
         base.get().unwatch(py, Direction::Read);
         let eof = protocol.getattr(intern!(py, "eof_received"))?;
-        Loop::enqueue(&base.get().owner(py)?, eof, PyTuple::empty(py))?;
+        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::None)?;
         Transport::schedule_lost(base, py.None())
     }
 }

@@ -11,40 +11,52 @@ use pyo3::types::PyBytes;
 
 use super::base::Transport;
 use super::protocol::{call0, call1};
+use super::reading_way::Way;
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
+use super::stream_reader;
 use crate::python::fd_callbacks::os_error;
+use crate::python::read_buffer::READ_SIZE;
+use crate::python::tls;
 
 const READ_ERROR: &str = "Fatal read error on socket transport";
+
+/// Records are copied once more on their way, in pieces that glibc does not map and unmap.
+const TLS_READ_SIZE: usize = 64 * 1024;
 
 impl StreamTransport {
     pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super().get();
-        let Some(protocol) = base.protocol.cloned(py) else {
+        let base = slf.as_super();
+        let Some(protocol) = base.get().protocol.cloned(py) else {
             return Ok(());
         };
         let protocol = protocol.into_bound(py);
-        match base.buffered.get(py) {
-            true => Self::read_into_protocol(slf.as_super(), &protocol),
-            false => Self::read_data(slf.as_super(), &protocol),
+        match base.get().way.get(py) {
+            Way::Data => Self::read_data(base, &protocol, READ_SIZE, data_received),
+            Way::StreamReader => Self::read_data(base, &protocol, READ_SIZE, stream_reader::feed),
+            Way::Tls => Self::read_data(base, &protocol, TLS_READ_SIZE, tls::received),
+            Way::Buffer => Self::read_into_protocol(base, &protocol),
         }
     }
 
-    fn read_data(base: &Bound<'_, Transport>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn read_data(
+        base: &Bound<'_, Transport>,
+        protocol: &Bound<'_, PyAny>,
+        most: usize,
+        give: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyBytes>) -> PyResult<()>,
+    ) -> PyResult<()> {
         let py = base.py();
         let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
         let received = owner.get().read_buffer.with(py, |buffer| {
-            let buffer = buffer.get();
+            let buffer = buffer.get(most);
             let count = socket_calls::recv(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))
         });
         match received {
             Ok(data) if data.as_bytes().is_empty() => Self::read_eof(base, protocol),
-            Ok(data) => call1(protocol, intern!(py, "data_received"), data.as_any())
-                .map(drop)
-                .or_else(|error| failed(base, error, "data_received")),
+            Ok(data) => give(protocol, &data).or_else(|error| failed(base, error, "data_received")),
             Err(Stop::WouldBlock) => Ok(()),
             Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
         }
@@ -96,6 +108,11 @@ impl StreamTransport {
             Err(error) => failed(base, error, "eof_received"),
         }
     }
+}
+
+fn data_received(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
+    let name = intern!(protocol.py(), "data_received");
+    call1(protocol, name, data.as_any()).map(drop)
 }
 
 /// A protocol that fails loses its connection; the loop goes on.

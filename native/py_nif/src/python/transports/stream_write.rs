@@ -18,7 +18,7 @@ const WRITE_ERROR: &str = "Fatal write error on socket transport";
 pub const COMPLAIN_AFTER: u32 = 5;
 
 impl StreamTransport {
-    pub(super) fn write_data(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub fn write_data(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         let base = slf.as_super().get();

@@ -1,0 +1,280 @@
+//! Methods that CPython calls with their arguments where they are: no tuple, no dict, no parsing
+//! that the method does not ask for. For those that every callback calls; all others are PyO3's.
+//!
+//! A method is a type that implements [`FastMethod`], in safe Rust; this file is the border.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, CStr};
+use std::marker::PhantomData;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::PyClass;
+
+use super::arguments::Arguments;
+
+pub trait FastMethod {
+    type Class: PyClass;
+    const NAME: &'static CStr;
+    /// As `inspect` reads it: `name($self, ...)\n--\n\n` and the text.
+    const DOC: &'static CStr;
+
+    fn call<'py>(
+        slf: &Bound<'py, Self::Class>,
+        given: Given<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>>;
+}
+
+/// As [`FastMethod`], for one without arguments.
+pub trait FastQuestion {
+    type Class: PyClass;
+    const NAME: &'static CStr;
+    const DOC: &'static CStr;
+
+    fn answer<'py>(slf: &Bound<'py, Self::Class>) -> PyResult<Bound<'py, PyAny>>;
+}
+
+/// What a method was called with.
+#[derive(Clone, Copy)]
+pub struct Given<'a, 'py> {
+    py: Python<'py>,
+    /// The positional ones, then those with names.
+    vector: *const *mut ffi::PyObject,
+    pub positional: usize,
+    names: *mut ffi::PyObject,
+    caller: PhantomData<&'a ()>,
+}
+
+impl<'a, 'py> Given<'a, 'py> {
+    /// A positional argument.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+        // SAFETY: the caller of the method keeps its arguments alive meanwhile, as many as it
+        // said.
+        (index < self.positional)
+            .then(|| unsafe { Borrowed::from_ptr(self.py, *self.vector.add(index)) })
+    }
+
+    /// The positional arguments from `start` on.
+    #[inline]
+    pub fn rest(&self, start: usize) -> PyResult<Arguments> {
+        let count = self.positional.saturating_sub(start);
+        let start = self.positional - count;
+        // SAFETY: as in `get`.
+        unsafe { Arguments::from_vector(self.py, self.vector.add(start), count) }
+    }
+
+    #[inline]
+    pub fn has_names(&self) -> bool {
+        !self.names.is_null()
+    }
+
+    /// The arguments with a name.
+    pub fn named(
+        &self,
+    ) -> impl Iterator<Item = (Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)> + use<'a, 'py>
+    {
+        let given = *self;
+        let count = match given.has_names() {
+            // SAFETY: the names are a tuple of strings, or null.
+            true => unsafe { ffi::PyTuple_GET_SIZE(given.names) as usize },
+            false => 0,
+        };
+        // SAFETY: as above; there is a value for each behind the positional arguments, and all
+        // live while the method is called.
+        (0..count).map(move |index| unsafe {
+            let name = ffi::PyTuple_GET_ITEM(given.names, index as ffi::Py_ssize_t);
+            let name = Borrowed::from_ptr(given.py, name).cast_unchecked::<PyString>();
+            let value = *given.vector.add(given.positional + index);
+            (name, Borrowed::from_ptr(given.py, value))
+        })
+    }
+
+    /// For handing them on: `(*args, **kwargs)` as PyO3 calls with them.
+    pub fn as_tuple(&self) -> PyResult<Bound<'py, PyTuple>> {
+        let all = (0..self.positional).filter_map(|index| self.get(index));
+        PyTuple::new(self.py, all.collect::<Vec<_>>())
+    }
+
+    /// Splits `(required..., *args, context=None)`, as all that take a callback have them.
+    #[inline]
+    pub fn split<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<Split<'a, 'py, N>> {
+        if self.positional < N || self.has_names() {
+            return self.split_by_name(method, required);
+        }
+        let leading = std::array::from_fn(|index| self.get(index));
+        Ok(Split {
+            // All are there: `N` is not more than `positional`.
+            leading: leading.map(|one| one.expect("counted before")),
+            rest: self.rest(N)?,
+            context: None,
+        })
+    }
+
+    /// Those of a method that takes just these, by position or by name.
+    #[inline]
+    pub fn exactly<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<[Borrowed<'a, 'py, PyAny>; N]> {
+        if self.positional > N {
+            let text = format!(
+                "{method}() takes {N} positional arguments but {} were given",
+                self.positional
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        let split = self.split(method, required)?;
+        if split.context.is_some() {
+            let text = format!("{method}() got an unexpected keyword argument 'context'");
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(split.leading)
+    }
+
+    fn split_by_name<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<Split<'a, 'py, N>> {
+        let mut leading: [Option<Borrowed<'a, 'py, PyAny>>; N] =
+            std::array::from_fn(|index| self.get(index));
+        let mut context = None;
+        for (name, value) in self.named() {
+            let name = name.to_cow()?;
+            if name == "context" {
+                context = (!value.is_none()).then(|| value.to_owned());
+                continue;
+            }
+            let Some(place) = required.iter().position(|one| **one == *name) else {
+                let text = format!("{method}() got an unexpected keyword argument '{name}'");
+                return Err(PyTypeError::new_err(text));
+            };
+            if leading[place].replace(value).is_some() {
+                let text = format!("{method}() got multiple values for argument '{name}'");
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+        if let Some(missing) = leading.iter().position(Option::is_none) {
+            let name = required[missing];
+            let text = format!("{method}() missing 1 required positional argument: '{name}'");
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(Split {
+            leading: leading.map(|one| one.expect("none is missing")),
+            rest: self.rest(N)?,
+            context,
+        })
+    }
+}
+
+/// The arguments of a method that takes a callback.
+pub struct Split<'a, 'py, const N: usize> {
+    pub leading: [Borrowed<'a, 'py, PyAny>; N],
+    pub rest: Arguments,
+    pub context: Option<Bound<'py, PyAny>>,
+}
+
+/// Gives the class the method.
+pub fn install<M: FastMethod>(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let function = ffi::PyMethodDefPointer {
+        PyCFunctionFastWithKeywords: enter_method::<M>,
+    };
+    add(
+        class,
+        M::NAME,
+        M::DOC,
+        function,
+        ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+    )
+}
+
+/// Gives the class the method without arguments.
+pub fn install_question<Q: FastQuestion>(class: &Bound<'_, PyType>) -> PyResult<()> {
+    let function = ffi::PyMethodDefPointer {
+        PyCFunction: enter_question::<Q>,
+    };
+    add(class, Q::NAME, Q::DOC, function, ffi::METH_NOARGS)
+}
+
+fn add(
+    class: &Bound<'_, PyType>,
+    name: &'static CStr,
+    doc: &'static CStr,
+    function: ffi::PyMethodDefPointer,
+    flags: c_int,
+) -> PyResult<()> {
+    // As long as the class, which lives as long as the process.
+    let definition = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: function,
+        ml_flags: flags,
+        ml_doc: doc.as_ptr(),
+    }));
+    // SAFETY: attached; the definition is never freed. The descriptor checks that what the method
+    // is called on is of the class.
+    let method = unsafe {
+        let method = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+        Bound::from_owned_ptr_or_err(class.py(), method)?
+    };
+    class.setattr(PyString::new(class.py(), &name.to_string_lossy()), method)
+}
+
+unsafe extern "C" fn enter_method<M: FastMethod>(
+    slf: *mut ffi::PyObject,
+    vector: *const *mut ffi::PyObject,
+    positional: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython, attached, as the definition says: `slf` is of the class (`add`),
+    // and it and all the arguments live until we return.
+    unsafe {
+        let py = Python::assume_attached();
+        let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<M::Class>();
+        let given = Given {
+            py,
+            vector,
+            positional: positional as usize,
+            names,
+            caller: PhantomData,
+        };
+        leave(py, || M::call(&slf, given))
+    }
+}
+
+unsafe extern "C" fn enter_question<Q: FastQuestion>(
+    slf: *mut ffi::PyObject,
+    _nothing: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as in `enter_method`.
+    unsafe {
+        let py = Python::assume_attached();
+        let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<Q::Class>();
+        leave(py, || Q::answer(&slf))
+    }
+}
+
+/// Gives CPython an answer as it expects one; a panic becomes an exception, as PyO3 has it.
+#[inline]
+fn leave<'py>(
+    py: Python<'py>,
+    method: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> *mut ffi::PyObject {
+    let error = match catch_unwind(AssertUnwindSafe(method)) {
+        Ok(Ok(answer)) => return answer.into_ptr(),
+        Ok(Err(error)) => error,
+        Err(_) => PanicException::new_err("a native method panicked"),
+    };
+    error.restore(py);
+    ptr::null_mut()
+}

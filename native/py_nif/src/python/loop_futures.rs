@@ -1,0 +1,77 @@
+//! Futures and tasks of a loop: asyncio's own classes, made without a Python frame in between
+//! (`bench/`: create_task, gather).
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule, PyTuple};
+
+use super::fast_method::Given;
+use super::loop_class::Loop;
+
+/// `asyncio.futures.Future(loop=self)`. The class is looked up each time, as asyncio does:
+/// programs replace it.
+pub fn create_future<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    static FUTURES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let py = slf.py();
+    let class = module(py, &FUTURES, "asyncio.futures")?.getattr(intern!(py, "Future"))?;
+    class.call(PyTuple::empty(py), Some(&named_loop(slf)?))
+}
+
+/// `asyncio.tasks.Task(coroutine, loop=self)`, if that is what the loop's settings ask for.
+pub fn create_task<'py>(
+    slf: &Bound<'py, Loop>,
+    coroutine: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static TASKS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let py = slf.py();
+    let this = slf.get();
+    this.check_closed(py)?;
+    let made_otherwise = this.task_factory.look(py, |factory| factory.is_some());
+    if made_otherwise || this.debug.get(py) {
+        return asyncio_create_task(py)?.call1((slf, coroutine));
+    }
+    let class = module(py, &TASKS, "asyncio.tasks")?.getattr(intern!(py, "Task"))?;
+    class.call((coroutine,), Some(&named_loop(slf)?))
+}
+
+/// asyncio's own method, for arguments it knows better: they differ from version to version.
+pub fn create_task_as_asyncio<'py>(
+    slf: &Bound<'py, Loop>,
+    given: Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let arguments = PyTuple::new(py, [slf])?.add(given.as_tuple()?)?;
+    let named = PyDict::new(py);
+    for (name, value) in given.named() {
+        named.set_item(name, value)?;
+    }
+    asyncio_create_task(py)?.call(arguments.cast_into::<PyTuple>()?, Some(&named))
+}
+
+fn asyncio_create_task(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let module = py.import("asyncio.base_events")?;
+    module.getattr("BaseEventLoop")?.getattr("create_task")
+}
+
+/// `{"loop": self}`, the same each time: whoever is called with it does not keep it.
+fn named_loop<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyDict>> {
+    let py = slf.py();
+    let kept = &slf.get().named_loop;
+    if let Some(named) = kept.cloned(py) {
+        return Ok(named.into_bound(py));
+    }
+    let named = PyDict::new(py);
+    named.set_item(intern!(py, "loop"), slf)?;
+    kept.replace(py, Some(named.clone().unbind()));
+    Ok(named)
+}
+
+fn module<'py>(
+    py: Python<'py>,
+    cell: &'static PyOnceLock<Py<PyModule>>,
+    name: &str,
+) -> PyResult<&'py Bound<'py, PyModule>> {
+    cell.get_or_try_init(py, || py.import(name).map(Bound::unbind))
+        .map(|module| module.bind(py))
+}

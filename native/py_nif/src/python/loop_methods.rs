@@ -1,0 +1,225 @@
+//! The methods of `_native.Loop` that every callback calls: see `fast_method` for what makes them
+//! fast, `loop_class` for the others.
+
+use std::ffi::CStr;
+
+use event_loop::now_ns;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyType};
+
+use super::between;
+use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
+use super::handle::{Call, Handle};
+use super::loop_class::Loop;
+use super::loop_futures;
+
+/// Adds them to the class.
+pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
+    install::<CallSoon>(class)?;
+    install::<CallSoonThreadsafe>(class)?;
+    install::<QueueMicrotask>(class)?;
+    install::<CallLater>(class)?;
+    install::<CallAt>(class)?;
+    install::<CreateTask>(class)?;
+    install_question::<CreateFuture>(class)?;
+    install_question::<GetDebug>(class)?;
+    install_question::<IsClosed>(class)?;
+    install_question::<Time>(class)
+}
+
+struct CallSoon;
+
+impl FastMethod for CallSoon {
+    type Class = Loop;
+    const NAME: &'static CStr = c"call_soon";
+    const DOC: &'static CStr =
+        c"call_soon($self, callback, *args, context=None)\n--\n\nRun a callback in the next turn.";
+
+    #[inline]
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, given, "call_soon", true)?;
+        slf.get().push(slf.py(), handle.clone().unbind());
+        Ok(handle.into_any())
+    }
+}
+
+/// As `call_soon`, from any thread; the GIL guards the queue, and a sleeping loop is woken.
+struct CallSoonThreadsafe;
+
+impl FastMethod for CallSoonThreadsafe {
+    type Class = Loop;
+    const NAME: &'static CStr = c"call_soon_threadsafe";
+    const DOC: &'static CStr = c"call_soon_threadsafe($self, callback, *args, context=None)\n--\n\nRun a callback in the next turn. From any thread.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, given, "call_soon_threadsafe", false)?;
+        slf.get().push(slf.py(), handle.clone().unbind());
+        slf.get().wake(slf.py());
+        Ok(handle.into_any())
+    }
+}
+
+/// As `call_soon`, but it runs right after the callback that is running, before any other.
+struct QueueMicrotask;
+
+impl FastMethod for QueueMicrotask {
+    type Class = Loop;
+    const NAME: &'static CStr = c"queue_microtask";
+    const DOC: &'static CStr = c"queue_microtask($self, callback, *args, context=None)\n--\n\nRun a callback right after the one that is running.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, given, "queue_microtask", true)?;
+        between::queue_microtask(slf, handle.clone().unbind())?;
+        Ok(handle.into_any())
+    }
+}
+
+#[inline]
+fn build<'py>(
+    slf: &Bound<'py, Loop>,
+    given: Given<'_, 'py>,
+    method: &str,
+    same_thread: bool,
+) -> PyResult<Bound<'py, Handle>> {
+    let py = slf.py();
+    let this = slf.get();
+    let split = given.split(method, ["callback"])?;
+    let [callback] = split.leading;
+    this.check_closed(py)?;
+    if this.debug.get(py) {
+        Loop::check_debug(slf, &callback, method, same_thread)?;
+    }
+    let call = Call::new(callback.to_owned(), split.rest);
+    let handle = Handle::short_lived(slf, call, split.context)?;
+    Ok(handle.into_bound(py))
+}
+
+struct CallLater;
+
+impl FastMethod for CallLater {
+    type Class = Loop;
+    const NAME: &'static CStr = c"call_later";
+    const DOC: &'static CStr = c"call_later($self, delay, callback, *args, context=None)\n--\n\nRun a callback after some seconds.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let split = given.split("call_later", ["delay", "callback"])?;
+        let [delay, callback] = split.leading;
+        if delay.is_none() {
+            return Err(PyTypeError::new_err("delay must not be None"));
+        }
+        let when = seconds_now() + delay.extract::<f64>()?;
+        let call = Call::new(callback.to_owned(), split.rest);
+        schedule(slf, "call_later", when, call, split.context)
+    }
+}
+
+struct CallAt;
+
+impl FastMethod for CallAt {
+    type Class = Loop;
+    const NAME: &'static CStr = c"call_at";
+    const DOC: &'static CStr =
+        c"call_at($self, when, callback, *args, context=None)\n--\n\nRun a callback at a time of `time()`.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let split = given.split("call_at", ["when", "callback"])?;
+        let [when, callback] = split.leading;
+        if when.is_none() {
+            return Err(PyTypeError::new_err("when cannot be None"));
+        }
+        let when = when.extract::<f64>()?;
+        let call = Call::new(callback.to_owned(), split.rest);
+        schedule(slf, "call_at", when, call, split.context)
+    }
+}
+
+fn schedule<'py>(
+    slf: &Bound<'py, Loop>,
+    method: &str,
+    when: f64,
+    call: Call,
+    context: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let this = slf.get();
+    this.check_closed(py)?;
+    if this.debug.get(py) {
+        Loop::check_debug(slf, call.callback().bind(py), method, true)?;
+    }
+    let timer = Loop::schedule(slf, when, call, context)?;
+    Ok(timer.into_bound(py).into_any())
+}
+
+struct CreateTask;
+
+impl FastMethod for CreateTask {
+    type Class = Loop;
+    const NAME: &'static CStr = c"create_task";
+    const DOC: &'static CStr =
+        c"create_task($self, coro, **kwargs)\n--\n\nRun a coroutine in a task of its own.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        match (given.get(0), given.positional == 1 && !given.has_names()) {
+            (Some(coroutine), true) => loop_futures::create_task(slf, &coroutine),
+            _ => loop_futures::create_task_as_asyncio(slf, given),
+        }
+    }
+}
+
+struct CreateFuture;
+
+impl FastQuestion for CreateFuture {
+    type Class = Loop;
+    const NAME: &'static CStr = c"create_future";
+    const DOC: &'static CStr = c"create_future($self)\n--\n\nA future of this loop.";
+
+    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+        loop_futures::create_future(slf)
+    }
+}
+
+struct GetDebug;
+
+impl FastQuestion for GetDebug {
+    type Class = Loop;
+    const NAME: &'static CStr = c"get_debug";
+    const DOC: &'static CStr = c"get_debug($self)\n--\n\nWhether debug mode is on.";
+
+    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(bool(slf, slf.get().debug.get(slf.py())))
+    }
+}
+
+struct IsClosed;
+
+impl FastQuestion for IsClosed {
+    type Class = Loop;
+    const NAME: &'static CStr = c"is_closed";
+    const DOC: &'static CStr = c"is_closed($self)\n--\n\nWhether close() was called.";
+
+    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(bool(slf, slf.get().closed.get(slf.py())))
+    }
+}
+
+fn bool<'py>(slf: &Bound<'py, Loop>, value: bool) -> Bound<'py, PyAny> {
+    PyBool::new(slf.py(), value).to_owned().into_any()
+}
+
+struct Time;
+
+impl FastQuestion for Time {
+    type Class = Loop;
+    const NAME: &'static CStr = c"time";
+    const DOC: &'static CStr =
+        c"time($self)\n--\n\nSeconds on the monotonic clock: the same as `time.monotonic()`.";
+
+    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyFloat::new(slf.py(), seconds_now()).into_any())
+    }
+}
+
+fn seconds_now() -> f64 {
+    now_ns() as f64 / 1e9
+}

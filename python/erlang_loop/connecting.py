@@ -1,0 +1,113 @@
+"""loop.create_connection and sock_connect, to where no name has to be looked up.
+
+(bench: client_connect)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from asyncio import base_events
+from collections.abc import Callable
+from typing import Any
+
+from . import _native, compat
+from .socket_methods import SocketMethods
+
+_SOCKET = socket.socket
+
+#: With what it imports, which type checkers do not show.
+_ASYNCIO: Any = base_events
+
+#: asyncio goes on waiting after each of these, too.
+_UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN, errno.EINTR)
+
+
+class Connecting(SocketMethods):
+    """The part of ErlangEventLoop that connects sockets."""
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Connect to a TCP server; asyncio's own method if there is more to it than that."""
+        if not options and type(port) is int and 0 < port < 65536 and type(host) is str:
+            family = _native.ip_family(host)
+            # A program that replaced asyncio's sockets wants them to be used.
+            if family and _ASYNCIO.socket is socket and socket.socket is _SOCKET:
+                address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
+                return await self._connect_to(protocol_factory, family, address)
+        return await super().create_connection(protocol_factory, host, port, **options)
+
+    async def _connect_to(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], family: int, address: Any
+    ) -> Any:
+        sock = compat.nonblocking_socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            if self._try_to_connect(sock, address) in _UNDER_WAY:
+                await self._wait_for_connection(sock, sock.fileno(), address)
+            protocol = protocol_factory()
+        except BaseException:
+            sock.close()
+            raise
+        waiter = self.create_future()
+        # What getpeername() would say of an IPv4 address; the others have several spellings, and
+        # this one is any.
+        known = family == socket.AF_INET and address[0] != "0.0.0.0"
+        extra = {"peername": address} if known else None
+        transport = self._make_socket_transport(sock, protocol, waiter, extra=extra)
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            raise
+        if self._debug:
+            # As asyncio has it.
+            shown = transport.get_extra_info("socket")
+            text = "%r connected to %s:%r: (%r, %r)"
+            _ASYNCIO.logger.debug(text, shown, *address[:2], transport, protocol)
+        return transport, protocol
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect a socket."""
+        # A socket of another make may connect in its own way: by a proxy, or in a test.
+        if type(sock) is not _SOCKET or not _is_known(sock, address):
+            await super().sock_connect(sock, address)
+            return
+        fd = self._check_socket(sock)
+        if self._try_to_connect(sock, address) in _UNDER_WAY:
+            await self._wait_for_connection(sock, fd, address)
+
+    def _try_to_connect(self, sock: socket.socket, address: Any) -> int:
+        """The error number if it may still succeed, else 0."""
+        error = sock.connect_ex(address)
+        if error == errno.EINPROGRESS:
+            # A connection inside this machine has come about by now: asking costs less than
+            # waiting for the answer.
+            error = sock.connect_ex(address)
+            if error not in (0, errno.EISCONN, *_UNDER_WAY):
+                raise OSError(error, f"Connect call failed {address}")
+        if error in (0, errno.EISCONN):
+            return 0
+        if error in _UNDER_WAY:
+            return error
+        raise OSError(error, os.strerror(error))
+
+    async def _wait_for_connection(self, sock: socket.socket, fd: int, address: Any) -> None:
+        option = (socket.SOL_SOCKET, socket.SO_ERROR)
+        error = await self._wait_for(sock, fd, True, "getsockopt", *option)
+        if error:
+            raise OSError(error, f"Connect call failed {address}")
+
+
+def _is_known(sock: socket.socket, address: Any) -> bool:
+    """Whether nothing has to be looked up to connect to this."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    host = address[0] if type(address) is tuple and address else None
+    return type(host) is str and _native.ip_family(host) == sock.family

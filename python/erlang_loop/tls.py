@@ -1,0 +1,58 @@
+"""TLS connections: asyncio's own protocol, with a native path for their data (bench: tls)."""
+
+from __future__ import annotations
+
+import ssl
+from asyncio import sslproto
+from collections.abc import Iterable
+from typing import Any
+
+from . import _native, compat
+
+#: What `_ssl_buffer` grows to when somebody asks for it; asyncio's own size.
+_BUFFER_SIZE = 256 * 1024
+
+
+class ErlangSSLTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
+    """What an application writes to."""
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Write all as one: in as few records as there can be."""
+        self.write(b"".join(list_of_data))
+
+
+class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
+    """Between a transport of the loop and an application's protocol.
+
+    Handshake, shutdown, errors and limits are asyncio's. `_do_read`, `_process_outgoing` and
+    `ErlangSSLTransport.write` are native.
+    """
+
+    # A native transport gives its data without this buffer, so it is made only when it is used:
+    # by TLS inside of TLS.
+    max_size = 0
+
+    _sslobj: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The object that SSLObject forwards to, if it does nothing else.
+        plain = type(self._sslobj) is ssl.SSLObject
+        self._tls = self._sslobj._sslobj if plain else self._sslobj
+
+    def _get_app_transport(self) -> Any:
+        if self._app_transport is None:
+            if self._app_transport_created:
+                raise RuntimeError("Creating _SSLProtocolTransport twice")
+            self._app_transport = ErlangSSLTransport(self._loop, self)
+            self._app_transport_created = True
+        return self._app_transport
+
+    def get_buffer(self, n: int) -> memoryview:
+        vars(self)["max_size"] = _BUFFER_SIZE
+        return super().get_buffer(n)
+
+
+def protocol_class() -> type[sslproto.SSLProtocol]:
+    """What to connect an application with: before Python 3.11 asyncio's TLS works otherwise."""
+    return TlsProtocol if compat.HAS_BUFFERED_TLS else sslproto.SSLProtocol
