@@ -8,12 +8,13 @@ use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyDict, PyType};
 use rustler::Encoder;
 
 use super::call_threads::{self, Job};
 use super::calls;
 use super::loop_class::Loop;
+use super::loop_futures;
 use super::loop_streams::{self, Sink};
 use super::plain_streams::Slice;
 use super::turn;
@@ -159,19 +160,11 @@ fn make_task<'py>(
         }
         false => (value.clone(), None),
     };
-    let options = PyDict::new(py);
     let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
-        options.set_item(pyo3::intern!(py, "name"), PyString::new(py, &task.name))?;
-        let plain = slf.getattr(pyo3::intern!(py, "_task_factory"))?.is_none();
-        if plain && !slf.get().debug.get(py) {
-            // What `create_task` does, without its Python frames.
-            options.set_item(pyo3::intern!(py, "loop"), slf)?;
-            task_type(py)?.call((&value,), Some(&options))?
-        } else {
-            slf.call_method(pyo3::intern!(py, "create_task"), (&value,), Some(&options))?
-        }
+        loop_futures::create_named_task(slf, &value, &task.name)?
     } else {
         // Other awaitables: a Future of this loop, an object with `__await__`.
+        let options = PyDict::new(py);
         options.set_item("loop", slf)?;
         py.import("asyncio")?
             .call_method("ensure_future", (&value,), Some(&options))?
@@ -216,11 +209,6 @@ fn follow(
 fn coroutine_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     TYPE.import(py, "types", "CoroutineType")
-}
-
-fn task_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    TYPE.import(py, "asyncio", "Task")
 }
 
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {

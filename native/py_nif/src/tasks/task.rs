@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
+use event_loop::now_ns;
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use flow::Flow;
@@ -83,6 +84,8 @@ struct Life {
     phase: Phase,
     reply: Option<Reply>,
     monitor: Option<Monitor>,
+    /// When it began to run on a call thread, in nanoseconds.
+    began: u64,
     /// Of a stream.
     flow: Option<Flow>,
 }
@@ -124,6 +127,7 @@ impl Task {
                     token,
                 }),
                 monitor: None,
+                began: 0,
                 flow,
             }),
         });
@@ -151,6 +155,9 @@ impl Task {
         }
         match life.phase {
             Phase::Queued | Phase::Running(_) => {
+                if let (Place::CallThread, None) = (&place, &life.monitor) {
+                    life.began = now_ns();
+                }
                 life.phase = Phase::Running(place);
                 true
             }
@@ -230,6 +237,16 @@ impl Task {
         }
     }
 
+    /// A function has ended whose caller died before anybody listened for that. What took no
+    /// longer than callers wait for before they have that listened for is nothing to report.
+    fn ended_unheard(&self, began: u64) {
+        let took = now_ns().saturating_sub(began) / 1_000_000;
+        if took > 2 {
+            let report = (atoms::call_ended(), self.id, &*self.name, took);
+            reports::send(Sender::Thread, report);
+        }
+    }
+
     /// Nobody wants the stream, and its finalizers run for nobody until it has [`ended`](Self::ended).
     pub fn closing(&self) {
         let mut life = self.lock();
@@ -284,9 +301,12 @@ impl Ref<Task> {
                 drop(life);
                 return self.ended();
             }
-            life.phase = Phase::Done;
-            // A caller that died needs no answer.
-            let _ = reply.env.send(&reply.to, message);
+            let was = std::mem::replace(&mut life.phase, Phase::Done);
+            let sent = reply.env.send(&reply.to, message);
+            let ran = matches!(was, Phase::Running(Place::CallThread));
+            if !sent && ran && life.monitor.is_none() {
+                self.ended_unheard(life.began);
+            }
             life.monitor.take()
         };
         if let Some(monitor) = monitor {
