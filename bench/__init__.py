@@ -6,12 +6,12 @@ front_ends/    the echo servers of the other front ends and their rivals
 load/          the client, in Rust
 baseline.py    what `make bench-check` compares with, and how
 checking.py    comparing a run with the baseline
+conditions.py  the same for all
 contenders.py  who takes part, and the command that runs one
 counted.py     a fixed amount of work, for counting.py
 counting.py    instructions instead of seconds
 load_client.py building and running the client
 machine.py     where a run took place
-malloc.py      a state that is kind to all
 native.py      the core's own benchmarks, by criterion
 page.py        README.md
 plot.py        ratios.svg

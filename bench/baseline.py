@@ -1,7 +1,8 @@
 """What the project has reached, in baseline.json, and whether it still does.
 
-Compared are ratios to other loops, as both sides of a ratio meet the same machine, and counts of
-instructions, which depend on the compiler only. A loss of more than a tenth is a loss.
+Compared are ratios to other loops, of CPU time where there is one, as both sides of a ratio meet
+the same machine; and counts of instructions, which depend on the compiler only. A loss of more than
+a tenth is a loss.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bench import machine
 from bench.contenders import OURS
 from bench.registry import CASES
 from bench.rounds import Results
-from bench.summary import failure, ratio
+from bench.summary import cost_ratio, failure
 
 FILE = Path(__file__).with_name("baseline.json")
 TOLERATED = 0.10
@@ -24,7 +25,7 @@ TOLERATED = 0.10
 
 @dataclass(frozen=True)
 class Baseline:
-    #: By case and loop: how many times better ours is.
+    #: By case and loop: how many times less ours costs.
     ratios: dict[str, dict[str, float]]
     #: By operation.
     instructions: dict[str, float]
@@ -61,9 +62,9 @@ def ratios_of(results: Results, others: Iterable[str]) -> dict[str, dict[str, fl
     found: dict[str, dict[str, float]] = {}
     for name in results.samples:
         for other in others:
-            one = ratio(results, CASES[name], other)
+            one = cost_ratio(results, CASES[name], other)
             if one is not None:
-                found.setdefault(name, {})[other] = round(one.value, 3)
+                found.setdefault(name, {})[other] = round(one, 3)
     return found
 
 
@@ -81,9 +82,9 @@ def lost_ratios(baseline: Baseline, results: Results) -> list[Loss]:
             losses.append(Loss(name, f"{name}: fails now: {broken.reason}"))
             continue
         for other, old in before.items():
-            new = ratio(results, CASES[name], other)
-            if new is not None and new.value < old * (1 - TOLERATED):
-                text = f"{name}: {new.value:.2f} times {other}, was {old:.2f}"
+            new = cost_ratio(results, CASES[name], other)
+            if new is not None and new < old * (1 - TOLERATED):
+                text = f"{name}: {new:.2f} times {other}, was {old:.2f}"
                 losses.append(Loss(name, text))
     return losses
 

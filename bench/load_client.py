@@ -18,6 +18,9 @@ from bench.registry import Budget, Sample, WrongAnswer
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "bench-load"
 
+#: Options that a budget makes smaller.
+COUNTS = ("connections", "idle", "busy")
+
 #: Seconds beyond what was asked for, after which it hangs.
 PATIENCE = 30
 
@@ -33,7 +36,9 @@ def arguments(mode: str, address: str, budget: Budget, **options: object) -> lis
     options.setdefault("warmup", min(0.2, budget.seconds / 3))
     options.setdefault("pid", os.getpid())
     for name, value in options.items():
-        if value is True:
+        if name in COUNTS and isinstance(value, int) and value:
+            words += [f"--{name}", str(budget.count(value))]
+        elif value is True:
             words.append(f"--{name}")
         elif value is not False:
             words += [f"--{name}", str(value)]

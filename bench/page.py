@@ -15,6 +15,7 @@ from bench.store import Run
 from bench.summary import (
     Ratio,
     failure,
+    mean_cost_ratio,
     mean_ratio,
     median,
     median_of,
@@ -128,11 +129,14 @@ def _in_short(results: Results) -> list[str]:
             if one.value < 1 and CASES[name].counts
         ]
         counted = sum(CASES[name].counts for name in found)
-        rows.append((other, f"{mean:.2f}", str(counted), ", ".join(below) or "none"))
+        cost = mean_cost_ratio(results, other, names)
+        less = "–" if cost is None else f"{cost:.2f}"
+        rows.append((other, f"{mean:.2f}", less, str(counted), ", ".join(below) or "none"))
     if not rows:
         return []
-    head = ("against", "times better (geometric mean)", "cases", "cases below 1")
-    return ["## In short", "", *table(head, rows)]
+    head = ("against", "times better", "times less CPU", "cases", "cases below 1")
+    text = "Geometric means over all cases, and over those whose CPU time is known."
+    return ["## In short", "", text, "", *table(head, rows)]
 
 
 def _loops(results: Results, group: str) -> list[str]:
@@ -216,7 +220,7 @@ def _cpu(results: Results) -> list[str]:
     return [
         "## CPU and latency",
         "",
-        "Microseconds of the server's CPU time for a request, and the latency that 99 of 100 "
+        "Microseconds of CPU time for an operation or a request, and the latency that 99 of 100 "
         "requests did not exceed, in microseconds. `client` is how busy the client was "
         f"with {OURS}: below 100 % it was not what set the rate.",
         "",

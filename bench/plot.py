@@ -30,8 +30,7 @@ def draw(results: Results, names: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" '
         'font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{LEFT}" y="16" font-size="13">Times better than (right of 1: erlang_loop is '
-        "better)</text>",
+        f'<text x="{LEFT}" y="17" font-size="13">So many times better is erlang_loop than</text>',
         *_legend(),
         *_grid(scale, height),
     ]
@@ -62,7 +61,7 @@ class _Scale:
 def _legend() -> list[str]:
     parts = []
     for index, (loop, colour) in enumerate(COLOURS.items()):
-        x = LEFT + 370 + index * 90
+        x = LEFT + 300 + index * 90
         parts.append(f'<rect x="{x}" y="8" width="10" height="10" fill="{colour}"/>')
         parts.append(f'<text x="{x + 14}" y="17">{loop}</text>')
     return parts

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 Factory = Callable[[], asyncio.AbstractEventLoop]
 Loop = asyncio.AbstractEventLoop
@@ -45,7 +45,7 @@ class Sample:
     """What one run of a case found."""
 
     value: float
-    #: CPU time of the server's whole process for one request, in microseconds.
+    #: CPU time of the loop's whole process for one operation or request, in microseconds.
     cpu_us: float | None = None
     p50_us: float | None = None
     p99_us: float | None = None
@@ -56,8 +56,21 @@ class Sample:
         return asdict(self)
 
 
-def per_second(count: int, began: float) -> Sample:
-    return Sample(count / (time.perf_counter() - began))
+class Began(NamedTuple):
+    """When something began, by both clocks."""
+
+    wall: float
+    cpu: float
+
+
+def begin() -> Began:
+    return Began(time.perf_counter(), time.process_time())
+
+
+def per_second(count: int, began: Began) -> Sample:
+    """So many things since then."""
+    wall, cpu = time.perf_counter() - began.wall, time.process_time() - began.cpu
+    return Sample(count / wall, cpu_us=cpu / count * 1e6)
 
 
 LoopCase = Callable[[Loop, Budget], Awaitable[Sample]]

@@ -22,7 +22,7 @@ class Run:
     command: str
     #: The core's own benchmarks.
     native: dict[str, float]
-    #: The servers once more, with malloc in the other state (malloc.py).
+    #: The servers once more, with malloc in the other state (conditions.py).
     unkind: Results = field(default_factory=Results)
 
 

@@ -60,6 +60,22 @@ def ratio(results: Results, case: Case, other: str) -> Ratio | None:
     return Ratio(statistics.median(ratios), certain)
 
 
+def cost_ratio(results: Results, case: Case, other: str) -> float | None:
+    """How many times less CPU time ours takes, where that is known; else as `ratio`.
+
+    Other programs disturb CPU time far less than the time on the wall: for comparing two days.
+    """
+    by_contender = results.samples.get(case.name, {})
+    found = []
+    for ours, theirs in zip(by_contender.get(OURS, []), by_contender.get(other, [])):
+        if isinstance(ours, Sample) and isinstance(theirs, Sample):
+            if ours.cpu_us and theirs.cpu_us:
+                found.append(theirs.cpu_us / ours.cpu_us)
+            else:
+                found.append(times_better(case, ours.value, theirs.value))
+    return statistics.median(found) if found else None
+
+
 def times_better(case: Case, ours: float, theirs: float) -> float:
     # A figure of zero, such as no CPU time at all, is taken as the least that can be told.
     ours, theirs = max(ours, 1e-9), max(theirs, 1e-9)
@@ -79,6 +95,17 @@ def ratios(results: Results, other: str, names: Iterable[str]) -> dict[str, Rati
 def geometric_mean(values: Iterable[float]) -> float | None:
     logs = [math.log(value) for value in values]
     return math.exp(statistics.fmean(logs)) if logs else None
+
+
+def mean_cost_ratio(results: Results, other: str, names: Iterable[str]) -> float | None:
+    """Of CPU time only."""
+    found = []
+    for name in names:
+        if median_of(results, name, OURS, "cpu_us") and CASES[name].counts:
+            one = cost_ratio(results, CASES[name], other)
+            if one is not None and median_of(results, name, other, "cpu_us"):
+                found.append(one)
+    return geometric_mean(found)
 
 
 def mean_ratio(results: Results, other: str, names: Iterable[str]) -> float | None:

@@ -11,7 +11,7 @@ import sys
 from typing import Any, cast
 
 import bench.cases  # noqa: F401  fills the registry
-from bench import malloc
+from bench import conditions
 from bench.contenders import BARE, factory
 from bench.registry import CASES, Budget, Sample, Unavailable
 
@@ -44,7 +44,7 @@ def measure(name: str, contender: str, budget: Budget) -> Sample:
 
 
 def main(name: str, contender: str, seconds: str, scale: str) -> None:
-    malloc.prime()
+    conditions.prepare()
     try:
         sample = measure(name, contender, Budget(float(seconds), float(scale)))
         answer: dict[str, object] = {"sample": sample.as_json()}

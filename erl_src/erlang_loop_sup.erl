@@ -5,6 +5,8 @@
 %%   py_event_router       serves all shared loops
 %%   py_event_worker_sup   one py_event_worker for each isolated loop
 %%   py_signals            has the VM handle the signals that loops want
+%%   py_output             hears how group leaders get on with what Python prints
+%%   py_logger             hands Python's log records to logger
 %%   py_interpreter        starts Python when it is needed
 %%   py_calls              looks after the threads of plain functions
 %%   py_questions          has the questions of Python answered
@@ -14,7 +16,8 @@
 %%
 %% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
 %% router adopts those of the old one, and Python, once up, stays up whoever asked for it.
-%% The router comes first, so that a worker or Python finds one; last in, first out at the end.
+%% The router comes first, so that a worker or Python finds one, and those who take what Python
+%% prints and logs before Python; last in, first out at the end.
 -module(erlang_loop_sup).
 
 -behaviour(supervisor).
@@ -44,6 +47,8 @@ init([]) ->
                 type => supervisor
             },
             #{id => py_signals, start => {py_signals, start_link, []}},
+            #{id => py_output, start => {py_output, start_link, []}},
+            #{id => py_logger, start => {py_logger, start_link, []}},
             #{id => py_interpreter, start => {py_interpreter, start_link, []}},
             #{id => py_calls, start => {py_calls, start_link, []}},
             #{id => py_questions, start => {py_questions, start_link, []}},

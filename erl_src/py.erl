@@ -33,6 +33,7 @@
 -export([eval/1, eval/2, eval/3, exec/1, exec/2]).
 -export([submit/3, submit/4, await/1, await/2, yield/1, yield/2, cancel/1]).
 -export([cast/3, cast/4]).
+-export([value/1, format_error/1]).
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
@@ -197,6 +198,23 @@ cast(Module, Function, Args, Kwargs) ->
         {ok, _} -> ok;
         {error, Reason} -> {error, Reason}
     end.
+
+%% @doc The value of an answer; raises `{python, Reason}' for an error. The shell and crash reports
+%% print such an error with Python's traceback.
+%%
+%% ```
+%% 4.0 = py:value(py:call(math, sqrt, [16])).
+%% '''
+-spec value(result()) -> term().
+value({ok, Value}) ->
+    Value;
+value({error, Reason}) ->
+    erlang:error({python, Reason}, none, [{error_info, #{module => py_error}}]).
+
+%% @doc The `Reason' of `{error, Reason}' as text: Python's traceback for an exception.
+-spec format_error(reason()) -> unicode:chardata().
+format_error(Reason) ->
+    py_error:format(Reason).
 
 %% @equiv stream(Module, Function, Args, #{}, #{})
 -spec stream(name(), name(), [term()]) -> {ok, stream()} | {error, reason()}.

@@ -91,10 +91,11 @@ handle_info({stream_ended, Id, Name, Milliseconds}, State) ->
     _ = [log_end(Name, Milliseconds) || Milliseconds >= State#state.warn_after],
     {noreply, forget(Id, State)};
 handle_info({cast_failed, Name, Exception}, State) ->
-    ?LOG_ERROR("A cast to Python's ~ts failed: ~p", [Name, Exception]),
+    ?LOG_ERROR("A cast to Python's ~ts failed:~n~ts", [Name, py_error:format(Exception)]),
     {noreply, State};
 handle_info({late_failure, Name, Exception}, State) ->
-    ?LOG_ERROR("Python's ~ts failed after its caller gave it up: ~p", [Name, Exception]),
+    Text = py_error:format(Exception),
+    ?LOG_ERROR("Python's ~ts failed after its caller gave it up:~n~ts", [Name, Text]),
     {noreply, State};
 handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),

@@ -91,11 +91,15 @@
 ]).
 %% For py_interpreter and py_command.
 -export([python_start/3, python_command/3, python_main/4, python_running/0]).
+%% For py_output, py_logger and processes that own loops.
+-export([output_started/1, output_stopped/0, output_done/2]).
+-export([logging_started/1, logging_stopped/0, logging_done/0]).
 %% To try what values become: docs/values.md.
 -export([python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
+-export_type([output_device/0]).
 -export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
 -export_type([question/0, question_work/0, mailbox/0]).
 
@@ -151,15 +155,15 @@
     signal_arrived/1,
     python_start/3,
     python_command/3,
-    python_main/4,
+    python_main/5,
     python_running/0,
-    task_submit/3,
-    task_ask/3,
+    task_submit/4,
+    task_ask/4,
     task_watch/1,
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
-    stream_submit/4,
+    stream_submit/5,
     stream_demand/2,
     stream_cancel/1,
     mailbox_new/0,
@@ -172,11 +176,17 @@
     question_raise/4,
     calls_started/4,
     calls_info/0,
-    python_loop_start/2,
+    python_loop_start/3,
     python_loop_set_default/1,
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    output_started/1,
+    output_stopped/0,
+    output_done/2,
+    logging_started/1,
+    logging_stopped/0,
+    logging_done/0,
     python_loop_threads/1,
     python_loop_runners/0,
     python_echo/2,
@@ -211,6 +221,8 @@
 %% Chosen by the caller to tell events apart.
 %% A request on its way. Losing it does not cancel the request.
 -type task() :: reference().
+%% A process that takes what Python prints.
+-type output_device() :: reference().
 %% Where messages for Python code are kept. Losing it ends the code's pid.
 -type mailbox() :: reference().
 %% What Python wants to know. Losing it unanswered is an answer, too.
@@ -542,7 +554,12 @@ python_command(_Executable, _Paths, _Arguments) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_main(integer(), Module :: binary(), Function :: binary(), [binary()]) ->
     ok | {error, occupied}.
-python_main(_Token, _Module, _Function, _Arguments) -> erlang:nif_error(not_loaded).
+python_main(Token, Module, Function, Arguments) ->
+    python_main(Token, Module, Function, Arguments, group_leader()).
+
+%% With the group leader that the program prints to.
+-spec python_main(integer(), binary(), binary(), [binary()], pid()) -> ok | {error, occupied}.
+python_main(_Token, _Module, _Function, _Arguments, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_running() -> boolean().
@@ -574,8 +591,14 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 %% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
 %% @private
 -spec task_ask(Token :: reference(), task_target(), task_work()) ->
-    {ok, task()} | {error, not_started | loop_down | overload}.
-task_ask(_Token, _Target, _Work) -> erlang:nif_error(not_loaded).
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
+task_ask(Token, Target, Work) ->
+    task_ask(Token, Target, Work, group_leader()).
+
+%% With the group leader that the code prints to.
+-spec task_ask(reference(), task_target(), task_work(), pid()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
+task_ask(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec task_watch(task()) -> ok.
@@ -584,7 +607,13 @@ task_watch(_Task) -> erlang:nif_error(not_loaded).
 %% @private
 -spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
     {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
-task_submit(_Token, _Target, _Work) -> erlang:nif_error(not_loaded).
+task_submit(Token, Target, Work) ->
+    task_submit(Token, Target, Work, group_leader()).
+
+%% With the group leader that the code prints to.
+-spec task_submit(reference() | undefined, task_target(), task_work(), pid()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
+task_submit(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
 
 %% `ok': no answer will come; `done': it is in the mailbox.
 %% @private
@@ -604,7 +633,13 @@ task_is_open(_Task) -> erlang:nif_error(not_loaded).
 %% @private
 -spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
     {ok, task()} | {error, not_started | overload | loop_down | noproc}.
-stream_submit(_Target, _Work, _To, _Demand) -> erlang:nif_error(not_loaded).
+stream_submit(Target, Work, To, Demand) ->
+    stream_submit(Target, Work, To, Demand, group_leader()).
+
+%% With the group leader that the code prints to.
+-spec stream_submit(task_target(), task_work(), pid(), non_neg_integer(), Leader :: pid()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(_Target, _Work, _To, _Demand, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec stream_demand(task(), pos_integer()) -> ok.
@@ -631,7 +666,13 @@ calls_info() -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_start(integer(), python_loop_options()) ->
     {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
-python_loop_start(_Token, _Options) -> erlang:nif_error(not_loaded).
+python_loop_start(Token, Options) ->
+    python_loop_start(Token, Options, group_leader()).
+
+%% With the group leader that the loop prints to of its own accord.
+-spec python_loop_start(integer(), python_loop_options(), Leader :: pid()) ->
+    {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
+python_loop_start(_Token, _Options, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
@@ -649,6 +690,36 @@ python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
 %% @private
 -spec python_loop_owners() -> [pid()].
 python_loop_owners() -> erlang:nif_error(not_loaded).
+
+%%% What Python prints and logs: see py_output, py_logger
+
+%% The calling process is py_output; `Wanted': Python's output goes to group leaders.
+%% @private
+-spec output_started(Wanted :: boolean()) -> ok.
+output_started(_Wanted) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec output_stopped() -> ok.
+output_stopped() -> erlang:nif_error(not_loaded).
+
+%% A device has replied. Answers how many bytes were dropped since the last time.
+%% @private
+-spec output_done(output_device(), Bytes :: non_neg_integer()) -> Dropped :: non_neg_integer().
+output_done(_Device, _Bytes) -> erlang:nif_error(not_loaded).
+
+%% The calling process is py_logger; so many events may wait for it.
+%% @private
+-spec logging_started(Limit :: non_neg_integer()) -> ok.
+logging_started(_Limit) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec logging_stopped() -> ok.
+logging_stopped() -> erlang:nif_error(not_loaded).
+
+%% An event was dealt with. Answers how many were dropped since the last time.
+%% @private
+-spec logging_done() -> Dropped :: non_neg_integer().
+logging_done() -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_threads(Threads :: pos_integer()) -> ok.

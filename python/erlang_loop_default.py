@@ -31,6 +31,25 @@ def install() -> None:
     _after_import(_make_default, "asyncio", "erlang_loop")
 
 
+def redirect_output() -> None:
+    """Has what Python prints and logs go to Erlang: in a node that `bin/erlang-loop` did not start.
+
+    Nothing of it is chosen here for good: whether Erlang takes it is asked each time.
+    """
+    from erlang_output import streams, unhandled
+
+    streams.install()
+    unhandled.install()
+    _after_import(unhandled.install_for_threads, "threading")
+    _after_import(_log_to_erlang, "logging")
+
+
+def _log_to_erlang() -> None:
+    from erlang_output import log_handler
+
+    log_handler.install()
+
+
 def _make_default() -> None:
     from erlang_loop import compat, new_event_loop
 

@@ -171,7 +171,10 @@ signatures() ->
         python_loop_threads => [size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
-        python_loop_of => [pid]
+        python_loop_of => [pid],
+        output_started => [bool],
+        output_done => [poll_set, size],
+        logging_started => [size]
     }.
 
 %% All terms are.

@@ -18,6 +18,7 @@
     endless_nesting_is_an_error/1,
     a_blocked_loop_gets_answers_of_plain_functions/1,
     a_loop_that_asks_itself_is_told/1,
+    a_loop_that_asks_one_on_its_thread_is_told/1,
     a_loop_that_asks_itself_through_others_times_out/1,
     a_timeout_kills_what_runs/1,
     a_cancelled_task_kills_what_runs/1,
@@ -31,7 +32,7 @@
 ]).
 %% Called by Python, or in another node.
 -export([down/2, await_running/0, block/0, ask_python/3, ask_python_by_another/2, noted/1]).
--export([endless/0, with_the_application_stopped/0, ask_another_node/0]).
+-export([share_a_thread/0, endless/0, with_the_application_stopped/0, ask_another_node/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
@@ -148,6 +149,19 @@ a_loop_that_asks_itself_is_told(_Config) ->
     Other = [py_event_loop, run, [Loop, called, add_later, [1, 2]]],
     ?assertEqual({ok, {ok, 3}}, py:call(asking, ask_on_the_loop, Other)),
     {ok, []} = py_event_loop:stop(Loop).
+
+a_loop_that_asks_one_on_its_thread_is_told(_Config) ->
+    called:in_node([{loop_threads, 1}], share_a_thread, ?MODULE).
+
+share_a_thread() ->
+    {ok, One} = py_event_loop:start_link(#{}),
+    {ok, Other} = py_event_loop:start_link(#{}),
+    Thread = py_event_loop:run(One, called, loop_thread, []),
+    Thread = py_event_loop:run(Other, called, loop_thread, []),
+    Ask = [py_event_loop, run, [Other, called, add_later, [1, 2]]],
+    ?assertEqual({ok, {error, deadlock}}, py_event_loop:run(One, asking, ask_on_the_loop, Ask)),
+    ?assertEqual({ok, {ok, 3}}, py_event_loop:run(One, asking, ask_later, Ask)),
+    ok.
 
 a_loop_that_asks_itself_through_others_times_out(_Config) ->
     {ok, 3} = py:call(called, add_later, [1, 2]),

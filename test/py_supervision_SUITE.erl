@@ -20,6 +20,8 @@
     the_signals_process/1,
     the_interpreter_process/1,
     the_calls_process/1,
+    the_output_process/1,
+    the_logger_process/1,
     the_questions_process/1,
     a_process_that_answers_a_question/1,
     an_actor/1,
@@ -39,6 +41,7 @@
 ]).
 %% Called in another node.
 -export([start_and_kill_interpreter/0, kill_signals_process/0, kill_router_of_sleepers/0]).
+-export([kill_output/0, kill_logger/0]).
 -export([kill_questions/0, kill_answerer/0, kill_actor/0, kill_actors/0]).
 %% Called by Python.
 -export([say_and_wait/2]).
@@ -296,6 +299,31 @@ kill_calls() ->
     called:is_logged("called.block ended"),
     log_watch:stop().
 
+the_output_process(_Config) -> called:in_node([], kill_output, ?MODULE).
+
+kill_output() ->
+    Leader = fake_leader:start(),
+    Print = fun(Text) ->
+        {ok, none} = fake_leader:as_leader(Leader, fun() -> py:call(builtins, print, [Text]) end)
+    end,
+    ok = fake_leader:hold(Leader),
+    Print(<<"before">>),
+    _ = mortal:kill_registered(py_output),
+    ok = fake_leader:release(Leader),
+    Print(<<"after">>),
+    fake_leader:has(Leader, <<"before\nafter\n">>),
+    fake_leader:stop(Leader).
+
+the_logger_process(_Config) -> called:in_node([], kill_logger, ?MODULE).
+
+kill_logger() ->
+    ok = log_events:start(),
+    {ok, none} = py:call(printing, log_many, [1]),
+    #{level := warning} = log_events:next("record 0"),
+    _ = mortal:kill_registered(py_logger),
+    {ok, none} = py:call(printing, log_many, [2]),
+    #{level := warning} = log_events:next("record 1"),
+    log_events:stop().
 %% Python asks, and has pids
 
 the_questions_process(_Config) -> called:in_node([], kill_questions, ?MODULE).

@@ -7,7 +7,7 @@ import os
 import time
 
 from bench.cases.web import needs
-from bench.registry import Budget, Loop, Sample, Unavailable, case, per_second, require
+from bench.registry import Budget, Loop, Sample, Unavailable, begin, case, per_second, require
 
 GROUP = "stacks"
 
@@ -44,7 +44,7 @@ async def redis(loop: Loop, budget: Budget) -> Sample:
             require(got == value, f"{got!r} instead of {value!r}")
             count += 2
 
-    began = time.perf_counter()
+    began = begin()
     await asyncio.gather(*map(ask, range(10)))
     sample = per_second(count, began)
     for client in clients:
@@ -74,7 +74,7 @@ async def asyncpg(loop: Loop, budget: Budget) -> Sample:
             require(got == number + 1, f"{got!r} instead of {number + 1}")
             count += 1
 
-    began = time.perf_counter()
+    began = begin()
     await asyncio.gather(*map(ask, range(10)))
     sample = per_second(count, began)
     for connection in connections:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 
-from bench.registry import Budget, Factory, Sample, case, per_second, require
+from bench.registry import Budget, Factory, Sample, begin, case, per_second, require
 
 GROUP = "processes"
 
@@ -36,8 +36,8 @@ def loop_create(factory: Factory, budget: Budget) -> Sample:
     before = open_fds()
     end = budget.deadline()
     count = 0
-    began = time.perf_counter()
-    while time.perf_counter() < end:
+    began = begin()
+    while not count or time.perf_counter() < end:
         live()
         count += 1
     sample = per_second(count, began)
@@ -91,7 +91,7 @@ def threads_50(factory: Factory, budget: Budget) -> Sample:
     for thread in threads:
         thread.start()
     together.wait()
-    began = time.perf_counter()
+    began = begin()
     for thread in threads:
         thread.join()
     sample = per_second(sum(counts), began)

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import time
 
-from bench.registry import Budget, Loop, Sample, Unavailable, case, per_second, require
+from bench.registry import Budget, Loop, Sample, Unavailable, begin, case, per_second, require
 
 GROUP = "processes"
 
@@ -19,7 +19,7 @@ async def subprocess(loop: Loop, budget: Budget) -> Sample:
         raise Unavailable("there is no program `true`")
     end = budget.deadline()
     count = 0
-    began = time.perf_counter()
+    began = begin()
     while not count or time.perf_counter() < end:
         process = await asyncio.create_subprocess_exec(program)
         code = await process.wait()
@@ -37,7 +37,7 @@ async def subprocess_pipes(loop: Loop, budget: Budget) -> Sample:
     message = bytes(range(256)) * 16
     end = budget.deadline()
     count = 0
-    began = time.perf_counter()
+    began = begin()
     while not count or time.perf_counter() < end:
         process = await asyncio.create_subprocess_exec(
             program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

@@ -7,7 +7,7 @@ import statistics
 import threading
 import time
 
-from bench.registry import Budget, Loop, Sample, case, per_second, require
+from bench.registry import Budget, Loop, Sample, begin, case, per_second, require
 
 GROUP = "scheduling"
 BURST = 10_000
@@ -31,7 +31,7 @@ async def call_soon_chain(loop: Loop, budget: Budget) -> Sample:
         else:
             done.set_result(None)
 
-    began = time.perf_counter()
+    began = begin()
     loop.call_soon(step, 0)
     await done
     return per_second(count, began)
@@ -48,8 +48,8 @@ async def call_soon_burst(loop: Loop, budget: Budget) -> Sample:
         ran += 1
 
     end = budget.deadline()
-    began = time.perf_counter()
-    while time.perf_counter() < end:
+    began = begin()
+    while not scheduled or time.perf_counter() < end:
         for _ in range(size):
             loop.call_soon(count)
         scheduled += size
@@ -74,7 +74,7 @@ async def threadsafe_rate(loop: Loop, budget: Budget) -> Sample:
     def post() -> None:
         nonlocal posted
         end = budget.deadline()
-        while time.perf_counter() < end:
+        while not posted or time.perf_counter() < end:
             for _ in range(batch):
                 loop.call_soon_threadsafe(count)
             posted += batch
@@ -85,7 +85,7 @@ async def threadsafe_rate(loop: Loop, budget: Budget) -> Sample:
         loop.call_soon_threadsafe(done.set)
 
     thread = threading.Thread(target=post)
-    began = time.perf_counter()
+    began = begin()
     thread.start()
     await done.wait()
     sample = per_second(ran, began)

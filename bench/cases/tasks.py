@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from bench.registry import Budget, Loop, Sample, case, per_second, require
+from bench.registry import Budget, Loop, Sample, begin, case, per_second, require
 
 GROUP = "tasks"
 
@@ -22,7 +22,7 @@ async def task_switch(loop: Loop, budget: Budget) -> Sample:
                 await asyncio.sleep(0)
             counts[number] += 100
 
-    began = time.perf_counter()
+    began = begin()
     await asyncio.gather(*map(switch, range(10)))
     sample = per_second(sum(counts), began)
     require(max(counts) - min(counts) <= 100, f"the tasks did not take turns: {counts}")
@@ -38,8 +38,8 @@ async def create_task(loop: Loop, budget: Budget) -> Sample:
 
     end = budget.deadline()
     count = 0
-    began = time.perf_counter()
-    while time.perf_counter() < end:
+    began = begin()
+    while not count or time.perf_counter() < end:
         for _ in range(100):
             got = await loop.create_task(answer(count))
             require(got == count, f"{got} instead of {count}")
@@ -58,7 +58,7 @@ async def gather_100(loop: Loop, budget: Budget) -> Sample:
     end = budget.deadline()
     expected = list(range(100))
     count = 0
-    began = time.perf_counter()
+    began = begin()
     while not count or time.perf_counter() < end:
         answers = await asyncio.gather(*map(answer, expected))
         require(answers == expected, "gather mixed up its answers")
@@ -77,7 +77,7 @@ async def executor(loop: Loop, budget: Budget) -> Sample:
     numbers = list(range(10))
     expected = [2 * number for number in numbers]
     count = 0
-    began = time.perf_counter()
+    began = begin()
     while not count or time.perf_counter() < end:
         jobs = [loop.run_in_executor(None, double, number) for number in numbers]
         require(await asyncio.gather(*jobs) == expected, "the executor mixed up its answers")

@@ -6,8 +6,9 @@ import asyncio
 import random
 import statistics
 import time
+from dataclasses import replace
 
-from bench.registry import Budget, Loop, Sample, case, per_second, require
+from bench.registry import Budget, Loop, Sample, begin, case, per_second, require
 
 GROUP = "timers"
 
@@ -41,19 +42,19 @@ async def timers_many(loop: Loop, budget: Budget) -> Sample:
     end = budget.deadline()
     count = 0
     early = 0.0
-    began = time.perf_counter()
+    began = begin()
     while not count or time.perf_counter() < end:
         early = max(early, await schedule_and_run(loop, size))
         count += size
     sample = per_second(count, began)
-    return Sample(sample.value, more={"early_us": early})
+    return replace(sample, more={"early_us": early})
 
 
 @case("timers_million", group=GROUP, unit="timers/s", full_only=True)
 async def timers_million(loop: Loop, budget: Budget) -> Sample:
     """A million timers at once, in random order, all of which run."""
     size = budget.count(1_000_000)
-    began = time.perf_counter()
+    began = begin()
     await schedule_and_run(loop, size)
     return per_second(size, began)
 
@@ -70,8 +71,8 @@ async def timer_cancel(loop: Loop, budget: Budget) -> Sample:
 
     end = budget.deadline()
     count = 0
-    began = time.perf_counter()
-    while time.perf_counter() < end:
+    began = begin()
+    while not count or time.perf_counter() < end:
         handles = [loop.call_later(60, ring) for _ in range(size)]
         for handle in handles:
             handle.cancel()

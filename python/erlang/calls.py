@@ -50,6 +50,7 @@ async def _async_apply(fun: Fun, args: tuple[Any, ...]) -> Any:
 
 async def _answer(question: Question, timeout: float | None) -> Any:
     future = question.future
+    assert future is not None
     timer = None
     if timeout is not None:
         if not timeout >= 0:

@@ -36,7 +36,8 @@ class Mailbox:
     __module__ = "erlang"
 
     def __init__(self, task: AnyTask | None = None, made: Ref | None = None) -> None:
-        self._task = task
+        # Weak: the task has this object, and the table of mailboxes must not keep both for ever.
+        self._task_ref = None if task is None else weakref.ref(task)
         self._is_actor = False
         self._waiter: asyncio.Future[None] | None = None
         self._links: dict[Pid, list[Link]] = {}
@@ -46,6 +47,10 @@ class Mailbox:
             self._native = NativeMailbox(weakref.ref(self), made)
             _of_tasks[task] = self
             task.add_done_callback(self._task_done)
+
+    @property
+    def _task(self) -> AnyTask | None:
+        return None if self._task_ref is None else self._task_ref()
 
     @property
     def pid(self) -> Pid:
@@ -62,11 +67,12 @@ class Mailbox:
         found = self._native.take()
         if found is not None:
             return found[0]
-        if self._task is None:
+        task = self._task
+        if task is None:
             raise RuntimeError("the mailbox of a thread: use receive()")
         if self._waiter is not None:
             raise RuntimeError("another task waits for a message of this mailbox")
-        loop = self._task.get_loop()
+        loop = task.get_loop()
         timer = None
         expired = False
 
@@ -112,8 +118,9 @@ class Mailbox:
             for link in self._links.get(death[0], ()):
                 link._died(death[1])
             death = self._native.take_exit()
-        if self._native.ended and self._task is not None and not self._task.done():
-            self._task.cancel(f"{self.pid} was killed")
+        task = self._task
+        if self._native.ended and task is not None and not task.done():
+            task.cancel(f"{self.pid} was killed")
 
     def _task_done(self, task: AnyTask) -> None:
         if task.cancelled():
@@ -132,7 +139,7 @@ class Mailbox:
         `TimeoutError` if there is none within so many seconds; `erlang.Error` if the process was
         killed.
         """
-        if self._task is not None:
+        if self._task_ref is not None:
             raise RuntimeError("the mailbox of a task: use `await async_receive()`")
         while True:
             found = self._native.take()

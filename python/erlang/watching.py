@@ -63,10 +63,11 @@ class Link:
         if self._mailbox is not None:
             raise RuntimeError("a link can be used once")
         box = self._mailbox = mailbox()
-        if box._task is None:
+        task = box._task
+        if task is None:
             raise RuntimeError("only tasks can be linked")
         if sys.version_info >= (3, 11):
-            self._cancelling = box._task.cancelling()
+            self._cancelling = task.cancelling()
         links = box._links.setdefault(self._pid, [])
         links.append(self)
         if len(links) == 1:
@@ -82,12 +83,12 @@ class Link:
     def _died(self, reason: Any) -> None:
         """Called on the loop, and so when the task waits for something."""
         assert self._mailbox is not None
-        assert self._mailbox._task is not None
-        if self._closing or self._broken or reason == "normal":
+        task = self._mailbox._task
+        if task is None or self._closing or self._broken or reason == "normal":
             return
         self._reason = reason
         self._broken = True
-        self._mailbox._task.cancel()
+        task.cancel()
 
     async def _unlink(self) -> None:
         assert self._mailbox is not None
@@ -113,11 +114,11 @@ class Link:
         import asyncio
 
         assert self._mailbox is not None
-        assert self._mailbox._task is not None
         await self._unlink()
-        if not self._broken:
+        task = self._mailbox._task
+        if task is None or not self._broken:
             return
-        if sys.version_info >= (3, 11) and self._mailbox._task.uncancel() > self._cancelling:
+        if sys.version_info >= (3, 11) and task.uncancel() > self._cancelling:
             # Somebody else cancelled it, too.
             return
         if isinstance(error, asyncio.CancelledError):

@@ -24,6 +24,28 @@ def _erlang_sleep(ms: float, /) -> None:
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""
 
+# What Python prints and logs, for the package `erlang_output`.
+
+def _write(stream: int, data: bytes, /) -> bool:
+    """Writes to a group leader: 1 is stdout, 2 is stderr. False if Erlang takes no output."""
+
+def _flush(stream: int, /) -> None:
+    """Sends the line that was begun."""
+
+def _log(
+    level: int,
+    message: str,
+    created: float,
+    place: tuple[str, str, str, int, str, str, str | None],
+    extra: dict[str, Any] | None,
+    exception: BaseException | None,
+    /,
+) -> bool:
+    """Sends a log record; `place` is logger, module, file, line, function, thread, task.
+
+    False if Erlang takes no records, or this one comes from a handler of Erlang's log.
+    """
+
 def runs_command() -> bool:
     """Whether this is the process of a command line (`bin/erlang-loop`)."""
 
@@ -143,7 +165,9 @@ class Question:
     """A question to Erlang whose answer a future of the running loop gets."""
 
     @property
-    def future(self) -> asyncio.Future[Any]: ...
+    def future(self) -> asyncio.Future[Any] | None:
+        """None when it has its result."""
+
     def give_up(self) -> None:
         """Nobody wants the answer any more: what Erlang does for it is stopped."""
 

@@ -41,6 +41,16 @@ def test_doctored_baseline_fails():
     assert loss.text == "push: 100 instructions, were 90"
 
 
+def test_cpu_time_counts_where_it_is_known():
+    """As fast as before, but only because the machine had nothing else to do."""
+    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    measured = Results()
+    measured.add("call_soon_chain", "erlang_loop", Sample(200, cpu_us=10))
+    measured.add("call_soon_chain", "uvloop", Sample(100, cpu_us=10))
+    (loss,) = baseline.lost_ratios(known, measured)
+    assert loss.text == "call_soon_chain: 1.00 times uvloop, was 2.00"
+
+
 def test_less_is_better_turns_the_ratio_round():
     known = Baseline({"memory_timer": {"uvloop": 2.0}}, {})
     assert baseline.lost_ratios(known, results([50], [100], "memory_timer")) == []

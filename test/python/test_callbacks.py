@@ -574,6 +574,20 @@ def test_shutdown(nothing_left, unhandled):
     assert loop.shutdown() == []
 
 
+def test_an_ending_that_raises_or_takes_too_long(nothing_left, unhandled):
+    loop = CallbackLoop()
+    loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
+    order: list[str] = []
+    loop.at_shutdown(order.append, "last")
+    loop.at_shutdown(int, "no number")
+    loop.at_shutdown_wait(lambda _done: order.append("never done"), lambda: order.append("abort"))
+    loop.at_shutdown_wait(lambda done: (order.append("at once"), done(), done()))
+    loop.stop()  # Not what ends the wait.
+    loop.shutdown(patience=0.01)
+    assert order == ["at once", "never done", "last", "abort"]
+    assert isinstance(unhandled.pop()["exception"], ValueError)
+
+
 def test_shutdown_says_what_does_not_end(nothing_left):
     loop = CallbackLoop()
     go_on = threading.Event()

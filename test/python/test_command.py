@@ -597,3 +597,22 @@ def test_repl_on_a_terminal() -> None:
         child.kill()
         child.wait()
         os.close(ours)
+
+
+# What it prints and logs
+
+
+STREAMS = """
+import logging, sys, threading
+print(sys.stdout, sys.stderr, sys.stdout.fileno(), type(sys.stdout.buffer))
+print(sys.unraisablehook, threading.excepthook is threading.__excepthook__)
+print(logging.getLogger().handlers, logging.basicConfig.__module__)
+logging.warning("on %s", "stderr")
+"""
+
+
+def test_streams_and_logging_are_pythons_own() -> None:
+    """In a node of Erlang's they go to Erlang; a command line keeps them."""
+    ended = same_as_python("-c", STREAMS)
+    assert ended.code == 0
+    assert ended.err == "WARNING:root:on stderr\n"

@@ -6,8 +6,10 @@ How Erlang sees them is in py_actor_SUITE.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from typing import Any
 
 import erlang
@@ -312,3 +314,19 @@ async def test_many_actors(loop: asyncio.AbstractEventLoop) -> None:
         erlang.send(actor, "stop")
     for actor in actors:
         assert await has_ended(actor) in ("normal", "noproc")
+
+
+async def test_nothing_is_kept(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = []
+
+    async def body() -> None:
+        tasks.append(weakref.ref(asyncio.current_task()))
+        with pytest.raises(TimeoutError):
+            await erlang.async_receive(timeout=0.001)
+
+    actors = [erlang.spawn(body) for _ in range(10)]
+    for actor in actors:
+        await has_ended(actor)
+    await asyncio.sleep(0)
+    gc.collect()
+    assert [task() for task in tasks] == [None] * 10

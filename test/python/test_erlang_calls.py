@@ -6,12 +6,15 @@ Nesting, deaths and other nodes are in py_questions_SUITE.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import threading
+import weakref
 
 import erlang
 import pytest
+from command import ERLANG_LOOP, running
 from erlang import Atom
 
 
@@ -195,3 +198,37 @@ def test_a_forked_copy_has_no_erlang() -> None:
             os._exit(7 if "has no Erlang in it" in str(error) else 8)
         os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_ctrl_c_ends_it() -> None:
+    code = "import erlang; print('ready', flush=True); erlang.call('timer', 'sleep', [600_000])"
+    with running(ERLANG_LOOP, "-c", code) as program:
+        program.wait_line("ready")
+        ended = program.end(2)
+    assert "KeyboardInterrupt" in ended.err
+
+
+async def test_nothing_is_kept(loop: asyncio.AbstractEventLoop) -> None:
+    """Answered, failed, timed out, cancelled: the collector finds all of it."""
+
+    async def ask(how: str) -> weakref.ref[asyncio.Task[object]]:
+        async def body() -> None:
+            if how == "answered":
+                await erlang.async_call("erlang", "abs", [1])
+            elif how == "failed":
+                with pytest.raises(erlang.Error):
+                    await erlang.async_call("erlang", "error", [Atom("no")])
+            else:
+                await erlang.async_call("timer", "sleep", [10_000], timeout=0.001)
+
+        task = asyncio.ensure_future(body())
+        if how == "cancelled":
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() or task.exception() is None or how == "timed out"
+        return weakref.ref(task)
+
+    asked = [await ask(how) for how in ("answered", "failed", "timed out", "cancelled")]
+    gc.collect()
+    assert [task() for task in asked] == [None] * 4

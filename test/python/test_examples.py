@@ -23,10 +23,9 @@ def output_of(name: str, *args: str, stdin: str = "") -> list[str]:
     return ended.out.splitlines()
 
 
-def test_every_example_is_run_here():
-    """The tour is `make run`; what it imports is not a program."""
-    with open(__file__) as file:
-        text = file.read()
+def test_every_example_is_in_some_test():
+    tests = [*(ROOT / "test").rglob("*.py"), *(ROOT / "test").rglob("*.erl")]
+    text = "".join(path.read_text(encoding="utf-8") for path in tests)
     programs = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".escript")}
     assert {name for name in programs if f'"{name}"' not in text} == set()
 

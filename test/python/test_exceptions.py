@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+import traceback
 
 import pytest
 from connections import Buffered, Datagrams, Recorder, connected, endpoint, eventually
@@ -40,6 +41,10 @@ async def test_callbacks(loop, unhandled):
     assert ran == ["after"]
     assert "Exception in callback fail()" in unhandled[0]["message"]
     assert isinstance(unhandled[0]["handle"], asyncio.Handle)
+    # Where it was raised: the traceback got lost on the way once, on Python 3.11 and older.
+    for context in unhandled:
+        names = [frame.name for frame in traceback.extract_tb(context["exception"].__traceback__)]
+        assert names[-1] == "fail"
     assert errors(unhandled) == [OursError] * 3
 
 

@@ -352,6 +352,22 @@ def test_shutdown_ends_tasks(nothing_left):
     assert loop.all_tasks() == set()
 
 
+def test_close_ends_tasks_too(nothing_left):
+    ended: list[str] = []
+
+    def forever():
+        try:
+            yield from sleep(3600)
+        finally:
+            ended.append("ended")
+
+    loop = GeneratorLoop()
+    loop.create_task(forever())
+    turn(loop)
+    loop.close()
+    assert ended == ["ended"]
+
+
 def test_contexts(generators):
     """A task has one context, whatever it waits for."""
     variable = contextvars.ContextVar("variable", default=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import random
 import socket
 import struct
 import threading
@@ -21,7 +23,8 @@ pytestmark = pytest.mark.ours
 
 
 def about(request: Request, response: Response) -> None:
-    response.send(f"{request.method} {request.target} {request.body.decode()}")
+    body = request.body.decode("latin-1")
+    response.send(f"{request.method} {request.target} {body}")
 
 
 def client(loop: CallbackLoop, work: Callable[..., Any], *args: Any) -> Any:
@@ -358,6 +361,57 @@ def test_limits_must_be_positive(limit):
         Limits(**{limit: 0})
 
 
+GOOD = [
+    b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"POST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+    b"POST /3 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    b"GET /4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_requests_cut_anywhere(callbacks, seed):
+    """However the bytes arrive, the answers are the same."""
+    server = serve(callbacks)
+    whole = b"".join(GOOD)
+    cuts = sorted(random.Random(seed).sample(range(1, len(whole)), 20))
+    parts = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)])]
+
+    def request() -> bytes:
+        with socket.create_connection(server.address, timeout=PATIENCE) as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in parts:
+                sock.sendall(part)
+                time.sleep(0.0005)  # So that parts arrive apart; nothing depends on it.
+            return receive_all(sock)
+
+    answer = client(callbacks, request)
+    bodies = [part.split(b"\r\n\r\n")[1] for part in answer.split(b"HTTP/1.1 ")[1:]]
+    assert bodies == [b"GET /1 ", b"POST /2 hello", b"POST /3 abc", b"GET /4 "]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_damaged_requests(callbacks, seed):
+    """Any answer will do, but there is one or an end, and the server goes on."""
+    server = serve(callbacks, request_time=0.2, idle_time=0.2, linger_time=0.2)
+    chance = random.Random(seed)
+
+    def damaged() -> bytes:
+        text = bytearray(b"".join(chance.sample(GOOD, chance.randint(1, 4))))
+        for _ in range(chance.randint(1, 4)):
+            place = chance.randrange(len(text))
+            text[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+        return bytes(text)
+
+    def requests() -> None:
+        for _ in range(20):
+            with contextlib.suppress(ConnectionError):
+                talk(server, damaged())
+
+    client(callbacks, requests)
+    assert client(callbacks, talk, server, GOOD[3]).endswith(b"GET /4 ")
+
+
 # ---- bad clients and bad handlers end only their own connection ----
 
 
@@ -474,6 +528,17 @@ def test_shutdown_finishes_what_is_under_way(nothing_left):
     assert b"connection: close" in answers[0]
     assert idle.recv(1) == b""
     idle.close()
+
+
+def test_shutdown_has_its_patience(nothing_left):
+    """A handler that never answers."""
+    loop = CallbackLoop()
+    server = HttpServer(loop, lambda _request, _response: loop.stop())
+    with socket.create_connection(server.address, timeout=PATIENCE) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        run(loop)
+        assert loop.shutdown(patience=0.01) == []
+        assert sock.recv(1) == b""
 
 
 def test_close_alone(callbacks):

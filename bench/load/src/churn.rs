@@ -89,7 +89,7 @@ impl Churn<'_> {
 
     fn run_until(&mut self, end: Instant) -> Result<(), Failure> {
         let mut events = Vec::new();
-        while Instant::now() < end {
+        while self.opened == 0 || Instant::now() < end {
             self.epoll.wait(&mut events, PATIENCE)?;
             if events.is_empty() {
                 return Err(no_answer());

@@ -109,14 +109,13 @@ impl Crowd {
         Ok(())
     }
 
-    /// Answers are taken, and followed by the next request, until `end`; without one, every client
-    /// has its answer once. How many there were.
+    /// Answers are taken, and followed by the next request, until `end`, but at least one; without
+    /// an end every client has its answer once. How many there were.
     pub fn run(&mut self, end: Option<Instant>) -> Result<u64, Failure> {
         let mut events = Vec::new();
         let mut count = 0;
-        while end.map_or(count < self.clients.len() as u64, |end| {
-            Instant::now() < end
-        }) {
+        let all = self.clients.len() as u64;
+        while end.map_or(count < all, |end| count == 0 || Instant::now() < end) {
             self.epoll.wait(&mut events, PATIENCE)?;
             if events.is_empty() {
                 return Err(no_answer());
@@ -223,7 +222,7 @@ fn run_alone(client: &mut Client, options: &Options) -> Result<String, Failure> 
 fn ask_until(client: &mut Client, end: Instant, latency: &mut Latency) -> Result<u64, Failure> {
     let mut count = 0;
     let mut now = Instant::now();
-    while now < end {
+    while count == 0 || now < end {
         client.ask(now)?;
         loop {
             if let Some(taken) = client.read()? {

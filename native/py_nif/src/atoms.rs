@@ -95,6 +95,20 @@ rustler::atoms! {
     warm,
     waiting,
 
+    // what Python prints and logs
+    extra,
+    forward,
+    io_request,
+    logger_name,
+    module,
+    put_chars,
+    py_log,
+    py_output,
+    task,
+    thread,
+    unicode,
+    user,
+
     // questions of Python (py_questions)
     apply,
     ask,

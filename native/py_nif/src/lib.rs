@@ -7,6 +7,7 @@
 //! | [`convert`] | values across the border |
 //! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
 //! | [`mailboxes`] | messages of Erlang to Python code |
+//! | [`output`] | what Python prints and logs, on its way to group leaders and to `logger` |
 //! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
 //! | [`questions`] | what Python asked of Erlang, likewise |
 //! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
@@ -23,6 +24,7 @@ mod convert;
 mod error;
 mod loops;
 mod mailboxes;
+mod output;
 mod python;
 mod questions;
 mod tasks;

@@ -32,7 +32,7 @@ def _ended(
     loop: CallbackLoop, process: subprocess.Popen[Any], callback: Callback, pidfd: int
 ) -> None:
     _forget(loop, pidfd)
-    loop._endings.remove(_forget, (loop, pidfd))
+    loop._endings.remove(_forget, loop, pidfd)
     process.wait()  # It has ended: this only fetches the code.
     callback(process)
 

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .loop import CallbackLoop
@@ -17,48 +17,73 @@ if TYPE_CHECKING:
 Begin = Callable[[Callable[[], None]], object]
 
 
+class _Waiting(NamedTuple):
+    """What takes time to end, and what to do if it takes too long."""
+
+    begin: Begin
+    abort: Callable[[], object] | None
+
+
+class _Plain(NamedTuple):
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+
+
 class Endings:
     """What wants to know of the end, in the order it was added."""
 
     def __init__(self) -> None:
-        self._added: list[tuple[bool, Callable[..., object], tuple[Any, ...]]] = []
+        self._added: list[_Plain | _Waiting] = []
 
     def add(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._added.append((False, callback, args))
+        self._added.append(_Plain(callback, args))
 
-    def add_waiting(self, begin: Begin) -> None:
-        self._added.append((True, begin, ()))
+    def add_waiting(self, begin: Begin, abort: Callable[[], object] | None) -> None:
+        self._added.append(_Waiting(begin, abort))
 
-    def remove(self, callback: Callable[..., object], args: tuple[Any, ...] = ()) -> None:
-        self._added = [one for one in self._added if one[1:] != (callback, args)]
+    def remove(self, added: Callable[..., object], *args: Any) -> None:
+        """What `add` or `add_waiting` was given first, with the arguments of a plain callback."""
+        plain = _Plain(added, args)
+        self._added = [
+            one
+            for one in self._added
+            if one != plain and not (isinstance(one, _Waiting) and one.begin == added)
+        ]
 
     def run(self, loop: CallbackLoop, patience: float) -> None:
-        """Calls them, and waits for those that take time."""
-        waiting: set[object] = set()
-        stop = loop.stop
-
-        def done(mark: object) -> None:
-            waiting.discard(mark)
-            if not waiting:
-                stop()
-
+        """Calls them, the last one first, and waits for those that take time."""
         begun, self._added = self._added[::-1], []
-        for waits, callback, args in begun:
-            mark = object()
-            try:
-                if waits:
-                    waiting.add(mark)
-                    callback(partial(done, mark))
-                else:
-                    callback(*args)
-            except Exception as error:
-                waiting.discard(mark)
-                message = f"Exception in {callback!r} at the end of the loop"
-                loop.call_exception_handler({"message": message, "exception": error})
-        if waiting:
-            limit = loop.call_later(patience, stop)
+        unfinished: dict[int, _Waiting] = {}
+
+        def done(number: int) -> None:
+            if unfinished.pop(number, None) and not unfinished and loop.is_running():
+                loop.stop()
+
+        for number, one in enumerate(begun):
+            if isinstance(one, _Waiting):
+                unfinished[number] = one
+                if not _call(loop, one.begin, partial(done, number)):
+                    del unfinished[number]
+            else:
+                _call(loop, one.callback, *one.args)
+        if unfinished:
+            limit = loop.call_later(patience, loop.stop)
             loop.run_forever()
             limit.cancel()
+        for late in list(unfinished.values()):
+            if late.abort is not None:
+                _call(loop, late.abort)
+
+
+def _call(loop: CallbackLoop, callback: Callable[..., object], *args: Any) -> bool:
+    """False if it raised, which is reported and no reason not to go on."""
+    try:
+        callback(*args)
+    except Exception as error:
+        message = f"Exception in {callback!r} at the end of the loop"
+        loop.call_exception_handler({"message": message, "exception": error})
+        return False
+    return True
 
 
 def shutdown(loop: CallbackLoop, patience: float) -> list[PoolCall]:
@@ -66,6 +91,8 @@ def shutdown(loop: CallbackLoop, patience: float) -> list[PoolCall]:
         return []
     if loop.is_running():
         raise RuntimeError("the loop is running: stop() it first, then shut it down")
+    # Somebody may have called stop() when the loop ran no more.
+    loop._core._stopping = False
     deadline = loop.time() + patience
     loop._endings.run(loop, patience)
     _end_asyncio(loop, deadline)

@@ -241,9 +241,16 @@ class CallbackLoop:
         """Call it when the loop is shut down: the last one added comes first."""
         self._endings.add(callback, args)
 
-    def at_shutdown_wait(self, begin: Callable[[Callable[[], None]], object]) -> None:
-        """As `at_shutdown`, for what takes time: `begin(done)` has to call `done()`."""
-        self._endings.add_waiting(begin)
+    def at_shutdown_wait(
+        self,
+        begin: Callable[[Callable[[], None]], object],
+        abort: Callable[[], object] | None = None,
+    ) -> None:
+        """As `at_shutdown`, for what takes time: `begin(done)` has to call `done()`.
+
+        The loop runs until then. `abort()` is called if that takes longer than the patience.
+        """
+        self._endings.add_waiting(begin, abort)
 
     def shutdown(self, *, patience: float = 5.0) -> list[PoolCall]:
         """End in order, within `patience` seconds, and close the loop.

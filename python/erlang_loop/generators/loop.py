@@ -11,17 +11,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..callbacks import CallbackLoop
 from .requests import Steps
-from .task import Task, TaskCancelledError
+from .task import Cancellable, Task, TaskCancelledError
 from .waits import Waits
 
 if TYPE_CHECKING:
     from ..callbacks import PoolCall
 
 T = TypeVar("T")
-Leave = Callable[[], object]
 
 #: No failures of the task: it was cancelled, or wanted the program to end, which it does.
 _EXPECTED = (TaskCancelledError, SystemExit, KeyboardInterrupt)
+
+
+class _Joining:
+    """A task that waits for another's end."""
+
+    def __init__(self, joined: Task[Any], task: Task[Any]) -> None:
+        self._joined = joined
+        self._task = task
+
+    def cancel(self) -> None:
+        if self._task in self._joined._joining:
+            self._joined._joining.remove(self._task)
 
 
 class GeneratorLoop(CallbackLoop):
@@ -38,7 +49,7 @@ class GeneratorLoop(CallbackLoop):
         super().__init__(isolated=isolated, spin=spin, direct_wait=direct_wait, pool_size=pool_size)
         self._tasks: set[Task[Any]] = set()
         self._waits = Waits(self._core)
-        self._requests: dict[str, Callable[..., Leave | None]] = {
+        self._requests: dict[str, Callable[..., Cancellable]] = {
             "read": self._waits.read,
             "write": self._waits.write,
             "sleep": self._sleep,
@@ -86,20 +97,30 @@ class GeneratorLoop(CallbackLoop):
 
     def shutdown(self, *, patience: float = 5.0) -> list[PoolCall]:
         """As CallbackLoop's, after all tasks were cancelled: their `finally` blocks run first."""
-        if not self.is_closed() and not self.is_running():
-            for task in self.all_tasks():
-                task._let_go()
-                task._cancelled = True
-                task._context.run(task._close)
+        self._end_tasks()
         return super().shutdown(patience=patience)
+
+    def close(self) -> None:
+        """As CallbackLoop's, after all tasks were cancelled."""
+        self._end_tasks()
+        super().close()
+
+    def _end_tasks(self) -> None:
+        if self.is_closed() or self.is_running():
+            return
+        for task in self.all_tasks():
+            task._let_go()
+            task._cancelled = True
+            task._context.run(task._close)
 
     # Called by tasks.
 
-    def _grant(self, task: Task[Any], request: Any) -> Leave | None:
+    def _grant(self, task: Task[Any], request: Any) -> Cancellable:
         """Sees to it that the task goes on when what it asked for has come."""
-        if not isinstance(request, tuple) or not request or request[0] not in self._requests:
+        grant = self._requests.get(request[0]) if type(request) is tuple and request else None
+        if grant is None:
             raise TypeError(f"a task cannot wait for {request!r}: see erlang_loop.generators")
-        return self._requests[request[0]](task, *request[1:])
+        return grant(task, *request[1:])
 
     def _ended(self, task: Task[Any], told: bool) -> None:
         self._tasks.discard(task)
@@ -115,27 +136,26 @@ class GeneratorLoop(CallbackLoop):
             }
         )
 
-    def _sleep(self, task: Task[Any], seconds: float) -> Leave:
-        return self._core.call_later(seconds, task._resume, context=task._context).cancel
+    def _sleep(self, task: Task[Any], seconds: float) -> Cancellable:
+        return self._core.call_later(seconds, task._resume, context=task._context)
 
-    def _join(self, task: Task[Any], other: Task[Any]) -> Leave:
+    def _join(self, task: Task[Any], other: Task[Any]) -> Cancellable:
         if not isinstance(other, Task):
             raise TypeError(f"a task can be joined, not {other!r}")
         if other is task:
             raise RuntimeError("a task cannot wait for itself")
         if other.done():
-            return self._core.call_soon(task._joined, other, context=task._context).cancel
+            return self._core.call_soon(task._joined, other, context=task._context)
         other._joining.append(task)
-        return lambda: other._joining.remove(task)
+        return _Joining(other, task)
 
-    def _run_in_pool(self, task: Task[Any], function: Any, args: tuple[Any, ...]) -> Leave:
+    def _run_in_pool(self, task: Task[Any], function: Any, args: tuple[Any, ...]) -> Cancellable:
         def go_on(step: Callable[[Any], None], value: Any) -> None:
             self._core.call_soon(step, value, context=task._context)
 
-        call = self.run_in_pool(
+        return self.run_in_pool(
             function,
             *args,
             callback=partial(go_on, task._resume),
             on_error=partial(go_on, task._throw),
         )
-        return call.cancel

@@ -5,17 +5,24 @@ from __future__ import annotations
 import contextvars
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ..blocking import place
 from .requests import Steps
 
 if TYPE_CHECKING:
     from .loop import GeneratorLoop
+    from .waits import Wait
 
 T = TypeVar("T")
 
 _numbers = itertools.count(1)
+
+
+class Cancellable(Protocol):
+    """What a task can wait for."""
+
+    def cancel(self) -> object: ...
 
 
 class TaskCancelledError(Exception):
@@ -38,8 +45,11 @@ class Task(Generic[T]):
         self._result: Any = None
         self._error: BaseException | None = None
         self._joining: list[Task[Any]] = []
-        #: Ends what it waits for; None while it runs or is about to.
-        self._leave: Callable[[], object] | None = None
+        self._send = generator.send
+        #: Its last wait for reading and for writing, by the word in the request.
+        self._known: dict[str, Wait] = {}
+        #: What it waits for; None while it runs or is about to.
+        self._waits_for: Cancellable | None = None
 
     def done(self) -> bool:
         return self._done
@@ -68,51 +78,54 @@ class Task(Generic[T]):
     # Called by the loop.
 
     def _resume(self, value: Any = None) -> None:
-        self._leave = None
-        self._step(self._generator.send, value)
+        """Runs to the next request, which the loop then grants."""
+        self._go_on(self._send, value)
 
     def _throw(self, error: BaseException) -> None:
-        self._leave = None
-        self._step(self._generator.throw, error)
+        self._go_on(self._generator.throw, error)
 
-    def _step(self, go_on: Callable[[Any], Any], value: Any) -> None:
-        """Runs to the next request, which the loop then grants."""
+    def _go_on(self, step: Callable[[Any], Any], value: Any) -> None:
         if self._done:
             return
+        self._waits_for = None
         self._running = True
         try:
-            request = go_on(value)
-        except StopIteration as stop:
-            self._end(stop.value, None)
-            return
-        except (SystemExit, KeyboardInterrupt) as error:
-            self._end(None, error)
-            raise
+            request = step(value)
         except BaseException as error:
-            self._end(None, error)
-            return
-        finally:
             self._running = False
+            self._stopped(error)
+            return
+        self._running = False
         if self._cancelled:
             # By itself, or by what it called.
             self._close()
             return
         try:
-            self._leave = self._loop._grant(self, request)
+            # Most often it waits once more for what it has waited for before.
+            wait = self._known.get(request[0]) if type(request) is tuple and request else None
+            if wait is not None and wait.again(request):
+                self._waits_for = wait
+            else:
+                self._waits_for = self._loop._grant(self, request)
         except Exception as error:
             # The request was wrong: the generator hears of it where it made it.
             self._loop.asyncio_loop.call_soon(self._throw, error, context=self._context)
+
+    def _stopped(self, error: BaseException) -> None:
+        if isinstance(error, StopIteration):
+            self._end(error.value, None)
+            return
+        self._end(None, error)
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            raise error
 
     def _close(self) -> None:
         if self._done:
             return
         try:
             self._generator.close()
-        except (SystemExit, KeyboardInterrupt) as error:
-            self._end(None, error)
-            raise
         except BaseException as error:
-            self._end(None, error)
+            self._stopped(error)
         else:
             self._end(None, TaskCancelledError(f"{self.name} was cancelled"))
 
@@ -131,9 +144,9 @@ class Task(Generic[T]):
             self._resume(other._result)
 
     def _let_go(self) -> None:
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            leave()
+        waits_for, self._waits_for = self._waits_for, None
+        if waits_for is not None:
+            waits_for.cancel()
 
     def _describe_handler(self) -> str:
         name = getattr(self._generator, "__qualname__", repr(self._generator))

@@ -7,42 +7,58 @@ socket: asking for one more event is then one system call, and nothing is made a
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
+from .._native import rearm_fd
 
 if TYPE_CHECKING:
     from ..callbacks.core import Core
     from .task import Task
 
-Key = tuple[int, bool]
-Leave = Callable[[], object]
+
+#: The rest of a request that has no limit of time.
+_ENDLESS = ((None,), ())
 
 
-class _Wait:
+class Wait:
     """A task's watch of one direction of a socket."""
 
-    __slots__ = ("file", "handle", "task", "timer", "waiting")
+    __slots__ = ("core", "fd", "file", "handle", "task", "timer", "waiting", "writing")
 
-    def __init__(self, task: Task[Any], file: Any) -> None:
+    def __init__(self, core: Core, task: Task[Any], file: Any, fd: int, writing: bool) -> None:
+        self.core = core
         self.task = task
         self.file = file
+        self.fd = fd
+        self.writing = writing
         self.waiting = True
         self.handle: _native.Handle
         self.timer: _native.TimerHandle | None = None
 
+    def again(self, request: tuple[Any, ...]) -> bool:
+        """Waits once more, if that is all that this request asks for."""
+        file = request[1]
+        if file is not self.file or file.fileno() != self.fd or request[2:] not in _ENDLESS:
+            return False
+        # False if the fd has another watch since: it was closed, and its number used again.
+        self.waiting = rearm_fd(self.core, self.fd, self.writing, self.handle)
+        return self.waiting
+
     def ready(self) -> None:
         if self.waiting:
-            self.leave()
-            self.task._resume()
+            self.waiting = False
+            if self.timer is not None:
+                self.cancel()
+            task = self.task
+            task._go_on(task._send, None)
 
     def late(self, timeout: float) -> None:
         if self.waiting:
-            self.leave()
+            self.cancel()
             self.task._throw(TimeoutError(f"nothing came within {timeout} seconds"))
 
-    def leave(self) -> None:
+    def cancel(self) -> None:
         self.waiting = False
         if self.timer is not None:
             self.timer.cancel()
@@ -53,82 +69,75 @@ class _Wait:
 
 
 class Waits:
-    """The waits of a loop, by fd and whether they are for writing."""
+    """The waits of a loop, for reading and for writing, by fd."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._waits: dict[Key, _Wait] = {}
-        #: What to look through when a task ends.
-        self._of_task: dict[Task[Any], set[Key]] = {}
+        self._waits: tuple[dict[int, Wait], dict[int, Wait]] = ({}, {})
+        #: What to look through when a task ends: fds, and whether they are for writing.
+        self._of_task: dict[Task[Any], set[tuple[int, bool]]] = {}
 
-    def read(self, task: Task[Any], file: Any, timeout: float | None = None) -> Leave:
+    def read(self, task: Task[Any], file: Any, timeout: float | None = None) -> Wait:
         return self._wait(task, file, False, timeout)
 
-    def write(self, task: Task[Any], file: Any, timeout: float | None = None) -> Leave:
+    def write(self, task: Task[Any], file: Any, timeout: float | None = None) -> Wait:
         return self._wait(task, file, True, timeout)
 
-    def _wait(self, task: Task[Any], file: Any, writing: bool, timeout: float | None) -> Leave:
-        fd = file if isinstance(file, int) else file.fileno()
-        key = (fd, writing)
-        wait = self._waits.get(key)
-        if (
-            wait is not None
-            and wait.task is task
-            and wait.file is file
-            and _native.rearm_fd(self._core, fd, writing, wait.handle)
-        ):
-            wait.waiting = True
-        else:
-            wait = self._watch(task, file, key)
+    def _wait(self, task: Task[Any], file: Any, writing: bool, timeout: float | None) -> Wait:
+        fd = file if type(file) is int else file.fileno()
+        wait = self._watch(task, file, fd, writing)
         if timeout is not None:
             late, context = wait.late, task._context
             wait.timer = self._core.call_later(timeout, late, timeout, context=context)
-        return wait.leave
+        return wait
 
-    def _watch(self, task: Task[Any], file: Any, key: Key) -> _Wait:
-        before = self._waits.get(key)
+    def _watch(self, task: Task[Any], file: Any, fd: int, writing: bool) -> Wait:
+        before = self._waits[writing].get(fd)
         if before is not None and before.waiting:
             if before.file is file:
-                way = "writable" if key[1] else "readable"
+                way = "writable" if writing else "readable"
                 raise RuntimeError(f"{before.task!r} waits already for {file!r} to be {way}")
             # Its socket was closed, or the number would not be this one's.
-            before.leave()
+            before.cancel()
             error = OSError(errno.EBADF, "the socket was closed while the task waited for it")
             self._core.call_soon(before.task._throw, error, context=before.task._context)
-        wait = _Wait(task, file)
-        fd, writing = key
+        wait = Wait(self._core, task, file, fd, writing)
+        context = task._context
         try:
             wait.handle = _native.watch_fd(
-                self._core, fd, writing, False, True, wait.ready, (), task._context
+                self._core, fd, writing, False, True, wait.ready, (), context
             )
         except PermissionError:
             # A file on disk: always ready.
-            handle = self._core.call_soon(wait.ready, context=task._context)
-            wait.handle = handle
+            wait.handle = self._core.call_soon(wait.ready, context=context)
             return wait
-        self._waits[key] = wait
-        self._of_task.setdefault(task, set()).add(key)
+        self._waits[writing][fd] = wait
+        self._of_task.setdefault(task, set()).add((fd, writing))
+        if not isinstance(file, int):
+            task._known["write" if writing else "read"] = wait
         return wait
 
     def task_ended(self, task: Task[Any]) -> None:
-        for key in self._of_task.pop(task, ()):
-            wait = self._waits.get(key)
+        for fd, writing in self._of_task.pop(task, ()):
+            wait = self._waits[writing].get(fd)
             if wait is not None and wait.task is task:
-                self._drop(key)
+                self._drop(fd, writing)
 
     def forget(self, file: Any) -> list[Task[Any]]:
         """Ends the waits for a file that will be closed; answers the tasks that waited."""
-        keys = [key for key, wait in self._waits.items() if wait.file is file]
-        waiting = [self._waits[key].task for key in keys if self._waits[key].waiting]
-        for key in keys:
-            self._drop(key)
+        waiting = []
+        for writing in (False, True):
+            of_file = [fd for fd, wait in self._waits[writing].items() if wait.file is file]
+            for fd in of_file:
+                wait = self._waits[writing][fd]
+                if wait.waiting:
+                    waiting.append(wait.task)
+                self._drop(fd, writing)
         return waiting
 
-    def _drop(self, key: Key) -> None:
-        wait = self._waits.pop(key)
-        wait.leave()
-        fd, writing = key
-        known = self._core._fd_handles(fd)[writing]
-        if known is wait.handle:
+    def _drop(self, fd: int, writing: bool) -> None:
+        wait = self._waits[writing].pop(fd)
+        wait.cancel()
+        if self._core._fd_handles(fd)[writing] is wait.handle:
             remove = self._core._remove_writer if writing else self._core._remove_reader
             remove(fd)

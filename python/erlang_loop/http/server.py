@@ -44,7 +44,7 @@ class HttpServer:
         self._listener.setblocking(False)
         self._accepts = False
         self._watch()
-        loop.at_shutdown_wait(self._end)
+        loop.at_shutdown_wait(self._end, self._abort)
 
     @property
     def address(self) -> Any:
@@ -112,3 +112,8 @@ class HttpServer:
         self.close()
         if not self._connections:
             done()
+
+    def _abort(self) -> None:
+        """The patience of the loop is over."""
+        for connection in list(self._connections):
+            connection.close()

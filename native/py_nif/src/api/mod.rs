@@ -6,6 +6,7 @@
 mod event_loops;
 mod fds;
 mod mailboxes;
+mod output;
 mod pending;
 mod python;
 mod python_loops;

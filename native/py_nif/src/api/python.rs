@@ -12,7 +12,8 @@ use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::convert;
 use crate::error::Error;
-use crate::python::{main_thread, Settings};
+use crate::output::{lines, Origin};
+use crate::python::{main_thread, origin, Settings};
 
 /// Starts Python unless it is up; `{py_main, Token, ok | {error, Text}}` tells when it is.
 #[rustler::nif]
@@ -69,16 +70,21 @@ fn python_main<'a>(
     module: String,
     function: String,
     arguments: Term<'a>,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let arguments: Vec<String> = list(arguments)?;
     let caller = env.pid();
-    let posted =
-        main_thread::post(
-            move |py| match main_thread::call(py, &module, &function, &arguments) {
-                Ok(value) => reply(&caller, token, (atoms::ok(), value)),
-                Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
-            },
-        );
+    let asked = Origin::new(env, leader);
+    let posted = main_thread::post(move |py| {
+        let answer = origin::within(py, &asked, || {
+            main_thread::call(py, &module, &function, &arguments)
+        });
+        lines::end(&asked.target());
+        match answer {
+            Ok(value) => reply(&caller, token, (atoms::ok(), value)),
+            Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
+        }
+    });
     Ok(match posted {
         true => atoms::ok().encode(env),
         false => (atoms::error(), atoms::occupied()).encode(env),

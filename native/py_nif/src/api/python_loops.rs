@@ -8,6 +8,7 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{done_or_error, Error};
 use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::output::Origin;
 use crate::python::loop_thread::{self, Owner, Start};
 use crate::python::{main_thread, runners};
 
@@ -43,7 +44,12 @@ impl Options {
 /// The calling process owns the loop. `ready`: it takes requests. `starting`: its init code is
 /// run first, and it is told `{py_loop, Token, ...}`.
 #[rustler::nif]
-fn python_loop_start<'a>(env: Env<'a>, token: i64, options: Term<'a>) -> NifResult<Term<'a>> {
+fn python_loop_start<'a>(
+    env: Env<'a>,
+    token: i64,
+    options: Term<'a>,
+    leader: Term<'a>,
+) -> NifResult<Term<'a>> {
     let options: Options = options.decode().map_err(|_| rustler::Error::BadArg)?;
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
@@ -55,6 +61,7 @@ fn python_loop_start<'a>(env: Env<'a>, token: i64, options: Term<'a>) -> NifResu
             pid: env.pid(),
             token,
         },
+        origin: Origin::new(env, leader),
         name: options.name,
         init: options.init,
         patience: options.patience as f64 / 1e3,

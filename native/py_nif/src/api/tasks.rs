@@ -12,13 +12,14 @@ use crate::questions::chain;
 use crate::tasks::{reports, Asker, Request, Task, What};
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
-/// awaited.
+/// awaited. `leader` is the group leader of the caller.
 #[rustler::nif]
 fn task_submit<'a>(
     env: Env<'a>,
     token: Term<'a>,
     target: Term<'a>,
     what: Term<'a>,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
@@ -27,7 +28,7 @@ fn task_submit<'a>(
         true => Asker::Nobody,
         false => Asker::Caller(token),
     };
-    submit(env, target, what, asker)
+    submit(env, target, what, asker, leader)
 }
 
 /// As `task_submit`, for a process that waits for the answer from now on. It calls `task_watch`
@@ -38,11 +39,12 @@ fn task_ask<'a>(
     token: Term<'a>,
     target: Term<'a>,
     what: Term<'a>,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, what, Asker::Waiting(token))
+    submit(env, target, what, Asker::Waiting(token), leader)
 }
 
 /// The death of the one who waits for the task's answer gives it up.
@@ -60,11 +62,12 @@ fn stream_submit<'a>(
     what: Term<'a>,
     to: LocalPid,
     demand: u64,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, what, Asker::Consumer(to, demand))
+    submit(env, target, what, Asker::Consumer(to, demand), leader)
 }
 
 fn submit<'a>(
@@ -72,6 +75,7 @@ fn submit<'a>(
     target: Term<'a>,
     what: Term<'a>,
     asker: Asker<'a>,
+    leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let home = match target.is_atom() {
         true => None,
@@ -83,7 +87,7 @@ fn submit<'a>(
     let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     };
-    let Some(request) = Request::decode(env, what, asker)? else {
+    let Some(request) = Request::decode(env, what, asker, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
     let to_loop = match &request.what {
@@ -92,7 +96,7 @@ fn submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
-        true if chain::blocks(request.asked_for.as_ref(), default.id) => Err(Refused::Deadlock),
+        true if chain::blocks(request.asked_for.as_ref(), &default) => Err(Refused::Deadlock),
         true => default
             .post(&task, Work::Run(request))
             .map_err(|(why, _)| why),

@@ -11,7 +11,7 @@ use rustler::codegen_runtime::{inventory, ErlNifEntry};
 use rustler::sys::{ErlNifEnv, ErlNifTerm};
 
 use super::{forked, resource};
-use crate::{convert, loops, mailboxes, questions, tasks};
+use crate::{convert, loops, mailboxes, output, questions, tasks};
 
 struct Entry(ErlNifEntry);
 // SAFETY: written once, then only read by the VM; its pointers are to leaked or static memory.
@@ -68,6 +68,7 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
         && resource::open::<loops::TimerRef>(env)
         && resource::open::<loops::signals::Request>(env)
         && resource::open::<loops::sleeps::Sleeper>(env)
+        && resource::open::<output::device::Device>(env)
         && resource::open::<tasks::Task>(env)
         && resource::open::<questions::QuestionRef>(env)
         && resource::open::<mailboxes::MailboxRef>(env)

@@ -5,7 +5,7 @@
 //! (`Driver::Python`: it harvests by itself, and only sleeping concerns this file).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
@@ -19,6 +19,7 @@ use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
 use crate::beam::select;
 use crate::error::{Error, Result};
+use crate::questions::chain::LoopThread;
 
 /// A week.
 const MAX_BEAM_DELAY_MS: u64 = 7 * 24 * 3600 * 1000;
@@ -37,6 +38,8 @@ pub struct NativeLoop {
     pub policy: WaitPolicy,
     pub signals: Signals,
     pub requests: Requests,
+    /// The thread that runs it, if it takes requests.
+    pub thread: OnceLock<LoopThread>,
     /// Answers and messages of Erlang for code that runs on this loop.
     pub posts: Inbox<Arc<dyn Posted>>,
     /// Where it runs, if Erlang started it.
@@ -136,6 +139,7 @@ impl NativeLoop {
             signals: Signals::default(),
             requests: Requests::new(served.limit),
             posts: Inbox::new(),
+            thread: OnceLock::new(),
             seat,
             driver,
             watch: Mutex::default(),

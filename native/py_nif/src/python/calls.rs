@@ -12,11 +12,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
 use super::plain_streams::Slice;
-use super::{erlang_mailbox, values};
+use super::{erlang_mailbox, origin, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
+use crate::output::lines;
 use crate::questions::chain;
 use crate::tasks::{reports, Function, Place, Request, Task, What};
 
@@ -28,8 +29,12 @@ pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
     }
     let home = home.as_ref();
     let asked_for = request.asked_for.clone();
-    let outcome = chain::within(asked_for, || perform(py, &request));
+    let outcome = chain::within(asked_for, || {
+        origin::within(py, &task.origin, || perform(py, &request))
+    });
     erlang_mailbox::call_ended(py);
+    // What it printed comes before its answer, and before what another thread goes on with.
+    lines::end(&task.origin.target());
     match outcome {
         Ok(value) if is_awaitable(&value) => hand_over(&request, value, home),
         Ok(value) if task.is_stream && is_async_iterable(&value) => {
@@ -198,7 +203,7 @@ fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<Nativ
     let Some(target) = target else {
         return refuse(py, task, value, Refused::Down);
     };
-    if chain::blocks(request.asked_for.as_ref(), target.id) {
+    if chain::blocks(request.asked_for.as_ref(), &target) {
         refuse(py, task, value, Refused::Deadlock);
         return settle(task, home);
     }
@@ -235,6 +240,8 @@ pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAn
             report_late(py, task, error);
         }
     }
+    // What it printed comes before its answer.
+    lines::end(&task.origin.target());
     task.answer(|env| values::result(env, &outcome, py));
 }
 

@@ -12,10 +12,11 @@ use super::load::Load;
 use super::loop_class::Loop;
 use super::loop_thread::{self, Given, Owner};
 use super::runners::Arrival;
-use super::{context, turn, values};
+use super::{context, origin, turn, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
+use crate::questions::chain::LoopThread;
 
 /// What a turn leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,13 +53,17 @@ impl Carried {
     pub fn begin(py: Python<'_>, arrival: Arrival, load: &Arc<Load>) -> Option<Self> {
         let Arrival { native, start } = arrival;
         let owner = start.owner;
+        // It stays on this thread for life.
+        let _ = native.thread.set(LoopThread::this());
         let begun = || -> PyResult<Self> {
             let context = new_context(py)?;
             context::enter(py, &context)?;
             loop_thread::give(Given {
                 native: native.clone(),
                 load: load.clone(),
+                origin: start.origin.clone(),
             });
+            origin::set(py, &start.origin)?;
             let served = py
                 .import("erlang_loop.served")?
                 .call_method1("begin", (&start.name, &start.init, start.patience));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
@@ -19,7 +20,7 @@ use super::{call_threads, calls, main_thread};
 use crate::atoms;
 use crate::convert::{self, exception};
 use crate::loops::{Posted, Recipient};
-use crate::questions::chain::{self, Chain};
+use crate::questions::chain::{self, Chain, LoopThread};
 use crate::questions::{kind_text, server, Answer, Question, Terms, Waiter};
 
 /// Signal handlers run on the main thread, and nothing else wakes it for them.
@@ -138,7 +139,7 @@ pub fn call_terms(
     timeout: Option<f64>,
 ) -> PyResult<Bound<'_, PyAny>> {
     let running = running_loop(py)?;
-    let blocks = running.as_ref().and_then(loop_id);
+    let blocks = running.is_some().then(LoopThread::this);
     let (limit, by_default) = match (timeout, &running) {
         (None, Some(_)) => (Some(LOOP_PATIENCE), true),
         (timeout, _) => (timeout, false),
@@ -222,11 +223,6 @@ pub fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     Ok((!running.is_none()).then_some(running))
 }
 
-fn loop_id(running: &Bound<'_, PyAny>) -> Option<u64> {
-    let native = running.cast::<Loop>().ok()?.get().native(running.py());
-    native.ok().map(|native| native.id)
-}
-
 // ---- loops ----
 
 /// Where news for the loop that runs on this thread go.
@@ -242,24 +238,44 @@ pub fn recipient(running: &Bound<'_, PyAny>) -> PyResult<Recipient> {
 
 /// A question whose answer a future of the running loop gets.
 #[pyclass(frozen, name = "Question", module = "erlang_loop._native")]
-pub struct PyQuestion {
-    question: Arc<Question>,
-    future: Py<PyAny>,
+pub struct PyQuestion(Arc<Question>);
+
+impl PyQuestion {
+    /// Let go of when it has its result.
+    fn waiting(&self) -> Option<&GilCell<Option<Py<PyAny>>>> {
+        match &self.0.waiter {
+            Waiter::Loop(_, future) => Some(future),
+            _ => None,
+        }
+    }
 }
 
 #[pymethods]
 impl PyQuestion {
+    /// None when it has its result.
     #[getter]
-    fn future(&self, py: Python<'_>) -> Py<PyAny> {
-        self.future.clone_ref(py)
+    fn future(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.waiting()?.cloned(py)
     }
 
     /// Nobody wants the answer any more: what Erlang does for it is stopped.
     fn give_up(&self, py: Python<'_>) {
-        if let Waiter::Loop(_, future) = &self.question.waiter {
-            drop(future.take(py));
+        drop(self.waiting().and_then(|future| future.take(py)));
+        server::give_up(&self.0);
+    }
+
+    /// The future has the task that awaits it, and the task this object. Erlang may have the
+    /// question, too, but no use for a future that is garbage.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut result = Ok(());
+        if let Some(future) = self.waiting() {
+            future.visit(|future| result = visit.call(future));
         }
-        server::give_up(&self.question);
+        result
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.waiting().and_then(|future| future.take(py)));
     }
 }
 
@@ -302,22 +318,14 @@ pub fn ask_terms(
         return Err(PyRuntimeError::new_err("no running event loop"));
     };
     let future = running.call_method0(pyo3::intern!(py, "create_future"))?;
-    let waiter = Waiter::Loop(
-        recipient(&running)?,
-        GilCell::new(Some(future.clone().unbind())),
-    );
+    let waiter = Waiter::Loop(recipient(&running)?, GilCell::new(Some(future.unbind())));
     let question = Question::new(terms, waiter, Chain::default());
     if !send(&question) {
         // Lost before it was asked: its future is nobody's.
-        if let Waiter::Loop(_, future) = &question.waiter {
-            drop(future.take(py));
-        }
+        PyQuestion(question).give_up(py);
         return Err(not_running());
     }
-    Ok(PyQuestion {
-        question,
-        future: future.unbind(),
-    })
+    Ok(PyQuestion(question))
 }
 
 impl Posted for Question {

@@ -126,6 +126,7 @@ impl PyMailbox {
 
     /// A thread waits for a message, without the GIL. False: its time is over.
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        convert::in_node()?;
         let timeout = erlang_calls::seconds(timeout)?;
         let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let _outside = call_threads::outside()?;

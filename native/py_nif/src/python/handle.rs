@@ -242,7 +242,8 @@ fn failed(slf: &Bound<'_, Handle>, error: PyErr) -> PyResult<()> {
         return Err(error);
     }
     let owner = slf.get().owner(py)?;
-    owner.call_method1(py, "_callback_failed", (slf, error.value(py)))?;
+    // Its value as such has no traceback before Python 3.12.
+    owner.call_method1(py, "_callback_failed", (slf, error.into_value(py)))?;
     Ok(())
 }
 

@@ -28,7 +28,15 @@ pub fn start(settings: &Settings) -> Result<(), String> {
     // SAFETY: `initialize` left this thread attached; from here on, everything on this thread
     // attaches through PyO3.
     unsafe { ffi::PyEval_SaveThread() };
-    Python::attach(|py| prepare(py, settings)).map_err(|error| error.to_string())
+    Python::attach(|py| {
+        prepare(py, settings)?;
+        // In a node of Erlang's, what Python prints and logs goes to Erlang. A command line
+        // keeps its own streams.
+        py.import("erlang_loop_default")?
+            .call_method0("redirect_output")
+            .map(drop)
+    })
+    .map_err(|error: PyErr| error.to_string())
 }
 
 /// As [`start`], for `python arguments...`: options and signals are Python's. Leaves the thread

@@ -28,6 +28,7 @@ use super::{errors, loop_thread, turn};
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
 use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::output::Origin;
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {
@@ -69,6 +70,8 @@ pub struct Loop {
     pub(super) named_loop: GilSlot<Py<PyDict>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
+    /// The process that started it, if Erlang did.
+    pub origin: Option<Arc<Origin>>,
 }
 
 /// Seconds on the loop's clock as nanoseconds, rounded up so that nothing is early. Negative
@@ -100,15 +103,15 @@ impl Loop {
         }
         let given = loop_thread::take_given();
         let served = given.is_some();
-        let (native, waiting) = match given {
+        let (native, waiting, origin) = match given {
             Some(given) => {
                 let waiting = Waiting::new(&given.native).noting(given.load);
-                (given.native, waiting)
+                (given.native, waiting, Some(given.origin))
             }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
                 let waiting = Waiting::new(&native);
-                (native, waiting)
+                (native, waiting, None)
             }
         };
         let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
@@ -142,6 +145,7 @@ impl Loop {
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
             served,
+            origin,
         })
     }
 

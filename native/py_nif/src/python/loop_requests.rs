@@ -16,12 +16,14 @@ use super::calls;
 use super::loop_class::Loop;
 use super::loop_futures;
 use super::loop_streams::{self, Sink};
+use super::origin;
 use super::plain_streams::Slice;
 use super::turn;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Work};
+use crate::output::lines;
 use crate::tasks::{Place, Request, Task, What};
 
 /// Starts what was asked for since the last turn. Only what must end the loop comes back.
@@ -161,13 +163,17 @@ fn make_task<'py>(
         false => (value.clone(), None),
     };
     let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
-        loop_futures::create_named_task(slf, &value, &task.name)?
+        origin::within(py, &task.origin, || {
+            loop_futures::create_named_task(slf, &value, &task.name)
+        })?
     } else {
         // Other awaitables: a Future of this loop, an object with `__await__`.
         let options = PyDict::new(py);
         options.set_item("loop", slf)?;
-        py.import("asyncio")?
-            .call_method("ensure_future", (&value,), Some(&options))?
+        let asyncio = py.import("asyncio")?;
+        origin::within(py, &task.origin, || {
+            asyncio.call_method("ensure_future", (&value,), Some(&options))
+        })?
     };
     Ok((asyncio_task, sink))
 }
@@ -248,6 +254,7 @@ fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, P
     forget(slf, task.id);
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
+            lines::end(&task.origin.target());
             task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
         }
         _ => calls::answer(py, task, outcome),

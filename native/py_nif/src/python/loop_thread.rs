@@ -13,12 +13,14 @@ use super::load::Load;
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::loops::NativeLoop;
+use crate::output::Origin;
 
 /// What the next `_native.Loop` made on this thread takes instead of a new native loop.
 pub struct Given {
     pub native: Arc<NativeLoop>,
     /// Of the runner.
     pub load: Arc<Load>,
+    pub origin: Arc<Origin>,
 }
 
 thread_local! {
@@ -53,6 +55,8 @@ impl Owner {
 
 pub struct Start {
     pub owner: Owner,
+    /// The owner again: what the loop prints of its own accord goes to its group leader.
+    pub origin: Arc<Origin>,
     pub name: String,
     /// Python code to run before the loop takes requests.
     pub init: String,

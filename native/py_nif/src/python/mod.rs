@@ -13,7 +13,8 @@
 //! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
 //! of loops, each of them `carried`, and whose `load` decides whether it gets more.
 //! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
-//! that call threads iterate over.
+//! that call threads iterate over. `origin` knows who asked for the code that runs, and `output`
+//! is what that code prints and logs.
 
 mod arguments;
 mod between;
@@ -49,6 +50,8 @@ pub mod loop_thread;
 pub mod main_thread;
 mod malloc;
 mod module;
+pub mod origin;
+mod output;
 pub mod plain_streams;
 mod read_buffer;
 mod ready;

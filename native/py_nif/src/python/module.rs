@@ -12,6 +12,7 @@ use super::handle_pool;
 use super::loop_class::Loop;
 use super::loop_methods;
 use super::loop_signals;
+use super::output;
 use super::sleep;
 use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
@@ -47,6 +48,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::watch_fd, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::rearm_fd, module)?)?;
+    output::register(module)?;
     crate::convert::register(module)
 }
 

@@ -12,9 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use super::call_threads::{self, Job};
-use super::{calls, values};
+use super::{calls, origin, values};
 use crate::beam::resource::Ref;
 use crate::loops::NativeLoop;
+use crate::output::lines;
 use crate::tasks::{Next, Place, Task};
 
 /// So long one generator goes on while others wait. Less than the patience of call threads:
@@ -67,7 +68,14 @@ impl Slice {
     }
 
     /// On a call thread.
-    pub fn run(mut self, py: Python<'_>) {
+    pub fn run(self, py: Python<'_>) {
+        let asked = self.task.origin.clone();
+        origin::within(py, &asked, || self.produce(py));
+        // The next slice may be another thread's.
+        lines::end(&asked.target());
+    }
+
+    fn produce(mut self, py: Python<'_>) {
         if !self.task.begin(Place::CallThread) {
             return self.close(py);
         }

@@ -1,24 +1,43 @@
 //! Who waits for whom: Python asks Erlang, Erlang asks Python, and so on.
 //!
-//! A loop whose thread waits in `erlang.call` runs nothing meanwhile. If what it waits for asks
-//! that very loop, both would wait for ever; so such a request is refused. The way from one to
-//! the other is followed through the processes that answer questions and through call threads;
-//! it is lost where another process asks on behalf of one of them.
+//! A thread that waits in `erlang.call` runs none of its loops meanwhile. If what it waits for asks
+//! one of them, both would wait for ever; so such a request is refused. The way from one to the
+//! other is followed through the processes that answer questions and through call threads; it is
+//! lost where another process asks on behalf of one of them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustler::LocalPid;
 
 use super::Question;
+use crate::loops::NativeLoop;
+
+/// Names a thread that runs loops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LoopThread(NonZeroU64);
+
+impl LoopThread {
+    pub fn this() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        thread_local! {
+            // Relaxed: only uniqueness matters.
+            static NAME: LoopThread = LoopThread(
+                NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).expect("it counts from 1"),
+            );
+        }
+        NAME.with(|name| *name)
+    }
+}
 
 /// What waits for a question's answer.
 #[derive(Default)]
 pub struct Chain {
-    /// The loop whose thread asked, if it waits.
-    pub blocks: Option<u64>,
+    /// The thread that waits, if it runs loops.
+    pub blocks: Option<LoopThread>,
     /// The question that Python code answers by asking this one.
     pub above: Option<Arc<Question>>,
 }
@@ -68,11 +87,12 @@ pub fn answered_by(pid: &LocalPid) -> Option<Arc<Question>> {
     }
 }
 
-/// Whether this loop waits for the answer, however far up.
-pub fn blocks(question: Option<&Arc<Question>>, loop_id: u64) -> bool {
+/// Whether the thread of this loop waits for the answer, however far up.
+pub fn blocks(question: Option<&Arc<Question>>, native: &NativeLoop) -> bool {
     let mut next = question;
     while let Some(question) = next {
-        if question.chain.blocks == Some(loop_id) {
+        if question.chain.blocks.is_some() && question.chain.blocks.as_ref() == native.thread.get()
+        {
             return true;
         }
         next = question.chain.above.as_ref();

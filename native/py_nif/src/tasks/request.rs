@@ -39,7 +39,12 @@ impl Request {
     /// `{exec, Code, Variables}`.
     ///
     /// `None`: the one who is to be answered is dead.
-    pub fn decode<'a>(env: Env<'a>, term: Term<'a>, asker: Asker<'a>) -> NifResult<Option<Self>> {
+    pub fn decode<'a>(
+        env: Env<'a>,
+        term: Term<'a>,
+        asker: Asker<'a>,
+        leader: Term<'a>,
+    ) -> NifResult<Option<Self>> {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
@@ -69,13 +74,15 @@ impl Request {
                 env,
             }
         });
-        Ok(Task::new(env, what.name(), asker).map(|task| Request {
-            task,
-            what,
-            inline,
-            asked_for: chain::answered_by(&env.pid()),
-            terms,
-        }))
+        Ok(
+            Task::new(env, what.name(), asker, leader).map(|task| Request {
+                task,
+                what,
+                inline,
+                asked_for: chain::answered_by(&env.pid()),
+                terms,
+            }),
+        )
     }
 
     /// Looks at arguments and keyword arguments; those that are not there are none.

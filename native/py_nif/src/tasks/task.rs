@@ -35,6 +35,7 @@ use crate::beam::message::{self, Sender};
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
+use crate::output::Origin;
 use crate::python::plain_streams;
 
 /// Where a task runs, and so how it can be stopped.
@@ -97,12 +98,19 @@ pub struct Task {
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
     pub is_stream: bool,
+    /// Who asked for it: what it prints goes to that process's group leader.
+    pub origin: Arc<Origin>,
     life: Mutex<Life>,
 }
 
 impl Task {
     /// The death of the one who is to be answered gives it up. `None`: that one is dead already.
-    pub fn new(env: Env<'_>, name: Arc<str>, asker: Asker<'_>) -> Option<Ref<Task>> {
+    pub fn new(
+        env: Env<'_>,
+        name: Arc<str>,
+        asker: Asker<'_>,
+        leader: Term<'_>,
+    ) -> Option<Ref<Task>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = OwnEnv::new();
         let waits = matches!(asker, Asker::Waiting(_));
@@ -119,6 +127,7 @@ impl Task {
             name,
             is_cast: to.is_none(),
             is_stream: flow.is_some(),
+            origin: Origin::new(env, leader),
             life: Mutex::new(Life {
                 phase: Phase::Queued,
                 reply: to.map(|to| Reply {

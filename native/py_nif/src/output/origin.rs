@@ -1,0 +1,68 @@
+//! Who asked for the Python code that runs.
+
+use std::sync::Arc;
+
+use rustler::{Env, LocalPid, Term};
+
+use super::device;
+use crate::beam::terms::KeptTerm;
+
+/// The process that called Python, and its group leader at that moment.
+pub struct Origin {
+    pub caller: LocalPid,
+    leader: KeptTerm,
+    /// The leader, if it is a process of this node.
+    local: Option<LocalPid>,
+}
+
+/// Where a text goes.
+#[derive(Clone)]
+pub enum Target {
+    Local(LocalPid),
+    /// The group leader is on another node: a shell there called a function here.
+    Remote(Arc<Origin>),
+}
+
+impl Origin {
+    /// Of the calling process.
+    pub fn new(env: Env<'_>, leader: Term<'_>) -> Arc<Self> {
+        Arc::new(Origin {
+            caller: env.pid(),
+            local: leader.decode().ok(),
+            leader: KeptTerm::new(leader),
+        })
+    }
+
+    pub fn target(self: &Arc<Self>) -> Target {
+        match self.local {
+            Some(pid) => Target::Local(pid),
+            None => Target::Remote(self.clone()),
+        }
+    }
+
+    pub fn leader<'a>(&self, env: Env<'a>) -> Term<'a> {
+        self.leader.in_env(env)
+    }
+
+    /// Whether code of both prints to the same place and was asked for by the same process.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.caller == other.caller && self.leader == other.leader
+    }
+}
+
+impl Target {
+    /// `user`, which is there unless the node is just ending.
+    pub fn user() -> Option<Target> {
+        device::user().map(Target::Local)
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Target::Local(one), Target::Local(two)) => one == two,
+            (Target::Remote(one), Target::Remote(two)) => one.leader == two.leader,
+            _ => false,
+        }
+    }
+}
