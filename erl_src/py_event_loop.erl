@@ -10,6 +10,8 @@
 %% '''
 -module(py_event_loop).
 
+-include_lib("kernel/include/logger.hrl").
+
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
@@ -39,6 +41,9 @@
     waiting => beam | #{spin => non_neg_integer(), warm => non_neg_integer()},
     %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
     max_queue => pos_integer(),
+    %% Requests that may be unanswered, also those that run; more are `{error, overload}'.
+    %% 1,000,000 unless given.
+    max_tasks => pos_integer(),
     %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
     %% unless given.
     patience => non_neg_integer(),
@@ -76,7 +81,9 @@ start_link(#{callbacks := _} = Options) ->
 start_link(Options) ->
     py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
-%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
+%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run. One
+%% that is shut down cancels its tasks and waits for them for its `patience'; what does not end is
+%% logged.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) ->
     #{
@@ -100,6 +107,7 @@ stop(Loop, Timeout) ->
         {ok, Left} -> {ok, lists:map(fun task_info/1, Left)}
     catch
         exit:{timeout, _} ->
+            ?LOG_WARNING("~p is left behind: it did not end within ~p ms", [Loop, Timeout]),
             _ = [exit(Pid, kill) || Pid <- [pid(Loop)], is_pid(Pid)],
             {error, timeout};
         exit:_ ->

@@ -27,6 +27,7 @@ check(Options) when is_map(Options) ->
             name => atom_to_binary(Name),
             init => unicode:characters_to_binary(maps:get(init, Options, <<>>)),
             max_queue => maps:get(max_queue, Options, 100_000),
+            max_tasks => maps:get(max_tasks, Options, 1_000_000),
             patience => maps:get(patience, Options, 5000),
             own => thread(Options) =:= own,
             spin => micros(spin, Waiting),
@@ -84,6 +85,10 @@ valid(max_queue, Limit) when is_integer(Limit), Limit > 0 ->
     ok;
 valid(max_queue, Limit) ->
     bad({max_queue, Limit}, "a positive number of requests");
+valid(max_tasks, Limit) when is_integer(Limit), Limit > 0 ->
+    ok;
+valid(max_tasks, Limit) ->
+    bad({max_tasks, Limit}, "a positive number of requests");
 valid(patience, Millis) when is_integer(Millis), Millis >= 0 ->
     ok;
 valid(patience, Millis) ->

@@ -25,8 +25,16 @@
     stuck_policy :: py_watchdog:policy() | default,
     timers = py_keeper:new() :: py_keeper:timers(),
     %% Who wants to know what did not end.
-    stopping = [] :: [gen_server:from()]
+    stopping = [] :: [gen_server:from()],
+    %% Milliseconds that tasks have to end.
+    patience :: non_neg_integer(),
+    %% Whether the loop's thread has had its last word.
+    ended = false :: boolean()
 }).
+
+%% What a loop needs beyond the patience with its tasks: the finalizers of generators have a tenth
+%% of a second at least. Less than what the child spec adds.
+-define(GRACE, 500).
 
 -spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
 start_link(#{name := undefined} = Options) ->
@@ -54,7 +62,13 @@ init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Opt
     _ = process_flag(trap_exit, true),
     Token = erlang:unique_integer(),
     State = fun(Loop) ->
-        #state{name = Name, loop = Loop, token = Token, stuck_policy = Policy}
+        #state{
+            name = Name,
+            loop = Loop,
+            token = Token,
+            stuck_policy = Policy,
+            patience = maps:get(patience, Options)
+        }
     end,
     case start(Token, Options) of
         {ok, ready, Loop} -> started_as(IsDefault, State(Loop));
@@ -106,7 +120,7 @@ handle_call(stop, From, #state{stopping = Stopping} = State) ->
         %% The thread's last message is on its way.
         {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
         %% Nobody has asked anything of it.
-        ended -> {stop, normal, {ok, []}, State}
+        ended -> {stop, normal, {ok, []}, State#state{ended = true}}
     end;
 handle_call(stuck_policy, _From, State) ->
     {reply, State#state.stuck_policy, State};
@@ -121,10 +135,9 @@ handle_cast(Cast, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({py_loop, Token, {ended, {ok, Left}}}, #state{token = Token} = State) ->
-    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, State#state.stopping),
-    {stop, normal, State};
+    {stop, normal, has_ended(Left, State)};
 handle_info({py_loop, Token, {failed, Exception}}, #state{token = Token} = State) ->
-    {stop, {loop_failed, Exception}, State};
+    {stop, {loop_failed, Exception}, State#state{ended = true}};
 %% The thread's last word follows.
 handle_info({loop_closed, _, _} = Message, #state{timers = Timers} = State) ->
     {noreply, State#state{timers = py_keeper:handle(Message, Timers)}};
@@ -139,7 +152,50 @@ handle_info(Message, #state{timers = Timers} = State) ->
             {noreply, State}
     end.
 
-%% The loop notices our end by its monitor, and comes to its own.
+has_ended(Left, #state{stopping = Stopping} = State) ->
+    _ = [report(Left, State) || Left =/= []],
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, Stopping),
+    State#state{stopping = [], ended = true}.
+
+report(Left, #state{name = Name, patience = Patience}) ->
+    ?LOG_WARNING("~p (~p): ~b tasks did not end within ~b ms of being cancelled: ~p", [
+        Name, self(), length(Left), Patience, Left
+    ]).
+
+%% A supervisor that shuts us down gives us time to end in order. After anything else the loop
+%% notices our end by its monitor, and comes to its own; who waits for an answer is told at once.
 -spec terminate(term(), #state{}) -> ok.
+terminate(Reason, #state{ended = false} = State) when
+    Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
+->
+    case py_nif:python_loop_stop(State#state.loop) of
+        %% Nobody has asked anything of it.
+        ended ->
+            ok;
+        %% `closed': the thread's last message is on its way.
+        _ ->
+            Timer = erlang:start_timer(State#state.patience + ?GRACE, self(), give_up),
+            wait_ended(Timer, State)
+    end;
 terminate(_Reason, _State) ->
     ok.
+
+wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
+    receive
+        {py_loop, Token, {ended, {ok, Left}}} ->
+            _ = has_ended(Left, State),
+            ok;
+        {py_loop, Token, {failed, Exception}} ->
+            ?LOG_ERROR("~p (~p) failed at its end: ~p", [State#state.name, self(), Exception]);
+        {timeout, Timer, give_up} ->
+            ?LOG_WARNING("~p (~p) is left behind: its thread does not come back from Python code", [
+                State#state.name, self()
+            ]);
+        Message ->
+            %% A loop that waits for its finalizers needs its keeper. Others who ask something
+            %% learn of our end by their monitors.
+            case py_keeper:is_message(Message) of
+                true -> wait_ended(Timer, State#state{timers = py_keeper:handle(Message, Timers)});
+                false -> wait_ended(Timer, State)
+            end
+    end.

@@ -22,7 +22,9 @@ start_link() ->
 -spec ensure_default() -> ok | {error, term()}.
 ensure_default() ->
     Init = application:get_env(erlang_loop, default_loop_init, <<>>),
-    Spec = py_event_loop:child_spec(#{name => py_default_loop, init => Init, default => true}),
+    Chosen = application:get_env(erlang_loop, default_loop_options, #{}),
+    Options = Chosen#{name => py_default_loop, init => Init, default => true},
+    Spec = py_event_loop:child_spec(Options),
     try supervisor:start_child(?MODULE, Spec) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok;

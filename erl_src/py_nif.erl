@@ -204,6 +204,7 @@
     name := binary(),
     init := binary(),
     max_queue := pos_integer(),
+    max_tasks := pos_integer(),
     patience := non_neg_integer(),
     own := boolean(),
     spin := integer(),

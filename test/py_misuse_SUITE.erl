@@ -157,7 +157,7 @@ signatures() ->
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
-        stream_submit => [term, term, term, term],
+        stream_submit => [term, term, pid, size],
         stream_demand => [poll_set, id],
         stream_cancel => [poll_set],
         questions_started => [pid],

@@ -123,6 +123,10 @@ def fun_of(code: str) -> erlang.Fun:
 def test_funs() -> None:
     add = fun_of("fun(A, B) -> A + B end.")
     assert add(1, 2) == 3
+    assert repr(add).startswith("Fun<")
+    named = erlang.call("erlang", "make_fun", [Atom("lists"), Atom("reverse"), 1])
+    assert repr(named) == "Fun<lists:reverse/1>"
+    assert named([1, 2]) == [2, 1]
     with pytest.raises(erlang.Error, match="badarith"):
         add(1, Atom("two"))
 

@@ -30,7 +30,9 @@ def test_every_example_is_in_some_test():
     assert {name for name in programs if f'"{name}"' not in text} == set()
 
 
-@pytest.mark.parametrize("name", ["tour.escript", "message_echo.escript", "actor.escript"])
+@pytest.mark.parametrize(
+    "name", ["tour.escript", "message_echo.escript", "actor.escript", "token_stream.escript"]
+)
 def test_escripts(name):
     ended = subprocess.run(
         [shutil.which("escript") or "escript", str(EXAMPLES / name)],
@@ -54,6 +56,10 @@ def test_escripts(name):
             "it crashed: builtins.TypeError: unsupported operand type(s) for +=: 'int' and 'str'",
             "its supervisor has started a new one, with a balance of 0",
         ]
+    elif name == "token_stream.escript":
+        assert (EXAMPLES / "token_stream.py").exists()  # The model.
+        assert "   Stop; 0 at work, 1 finished, 1 stopped" in ended.stdout.splitlines()
+        assert "4. 200 answers at the same time: 5200 tokens" in ended.stdout
     else:
         assert (EXAMPLES / "tour_echo.py").exists()  # Imported by the tour.
         assert "8. " in ended.stdout

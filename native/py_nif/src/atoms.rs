@@ -87,6 +87,7 @@ rustler::atoms! {
     ended,
     failed,
     max_queue,
+    max_tasks,
     name,
     own,
     patience,

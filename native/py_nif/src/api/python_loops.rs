@@ -7,7 +7,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::Error;
-use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::loops::{registry, LoopRef, NativeLoop, RequestLimits};
 use crate::output::Origin;
 use crate::python::loop_thread::{self, Owner, Start};
 use crate::python::{main_thread, runners};
@@ -18,6 +18,7 @@ struct Options {
     name: String,
     init: String,
     max_queue: usize,
+    max_tasks: usize,
     /// Milliseconds.
     patience: u64,
     /// A thread of its own.
@@ -68,7 +69,11 @@ fn python_loop_start<'a>(
         own: options.own,
         announce,
     };
-    let started = NativeLoop::for_requests(env, policy, options.max_queue, Box::new(start));
+    let limits = RequestLimits {
+        queue: options.max_queue,
+        tasks: options.max_tasks,
+    };
+    let started = NativeLoop::for_requests(env, policy, limits, Box::new(start));
     Ok(match started {
         Ok(native) => {
             let seated = !announce || native.seat.as_ref().is_some_and(|seat| seat.fill());

@@ -39,8 +39,11 @@ macro_rules! opaque {
             /// As Erlang prints it: `Pid<0.85.0>`, `Ref<0.1.2.3>`.
             fn __repr__(&self) -> String {
                 let text = self.0.with(|term| format!("{term:?}"));
-                let text = text.strip_prefix($prefix).unwrap_or(&text);
-                format!("{}{text}", stringify!($name))
+                let name = stringify!($name);
+                match text.strip_prefix("fun ") {
+                    Some(external) => format!("{name}<{external}>"),
+                    None => format!("{name}{}", text.strip_prefix($prefix).unwrap_or(&text)),
+                }
             }
 
             fn __copy__(slf: Py<Self>) -> Py<Self> {

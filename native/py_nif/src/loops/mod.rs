@@ -28,5 +28,5 @@ pub use polling::Waiting;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
-pub use requests::{Refused, Requests, Work};
+pub use requests::{Refused, RequestLimits, Requests, Work};
 pub use seat::{Place, Runs, Seat};

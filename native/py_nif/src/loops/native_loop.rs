@@ -13,7 +13,7 @@ use rustler::{Env, LocalPid};
 use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, Place, PollSet, Posted, Pulse, Requests, Seat};
+use super::{registry, Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -71,7 +71,7 @@ struct Watch {
 #[derive(Default)]
 struct Served {
     owner: Option<LocalPid>,
-    limit: usize,
+    limits: RequestLimits,
     place: Option<Box<dyn Place>>,
 }
 
@@ -105,17 +105,17 @@ impl NativeLoop {
     }
 
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns.
-    /// It takes requests, and has at most `limit` of them waiting. It rests, and `place` finds a
+    /// It takes requests, and has at most `limits` of them. It rests, and `place` finds a
     /// thread for it when it is first woken.
     pub fn for_requests(
         env: Env<'_>,
         policy: WaitPolicy,
-        limit: usize,
+        limits: RequestLimits,
         place: Box<dyn Place>,
     ) -> Result<Arc<Self>> {
         let served = Served {
             owner: Some(env.pid()),
-            limit,
+            limits,
             place: Some(place),
         };
         let native = Self::create(Driver::Python, policy, served)?;
@@ -138,7 +138,7 @@ impl NativeLoop {
             },
             policy,
             signals: Signals::default(),
-            requests: Requests::new(served.limit),
+            requests: Requests::new(served.limits),
             pulse: Pulse::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),
@@ -245,9 +245,10 @@ impl NativeLoop {
         registry::forget_default_router(pid);
         let sender = Sender::Scheduler(env);
         if role == Some(Role::Worker) {
-            // Its owner is gone. A Python thread that runs the loop must leave it first.
-            self.orphaned.store(true, Ordering::Release);
+            // Its owner is gone: who waits is told so, before the thread that runs the loop sees it
+            // and cancels tasks, whose answer would be another. That thread must leave it first.
             self.requests.end(sender);
+            self.orphaned.store(true, Ordering::Release);
             // Futures of a closed loop: nobody waits for them.
             self.posts.close();
             drop(self.posts.take());
