@@ -69,9 +69,19 @@ def watch_fd(
     """As `_add_reader` or `_add_writer`, told once per change (`edge`) or once only (`oneshot`)."""
 
 def rearm_fd(
-    event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
+    event_loop: asyncio.AbstractEventLoop,
+    fd: int,
+    writing: bool,
+    oneshot: bool,
+    handle: Handle,
+    /,
 ) -> bool:
-    """Has a `oneshot` watch told once more; False if `handle` is no longer that watch's."""
+    """Has a watch that is silent told again; False if `handle` is no longer that watch's."""
+
+def pause_fd(
+    event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
+) -> None:
+    """Has a watch told nothing until it is armed again."""
 
 def call_soon_prioritized(
     event_loop: asyncio.AbstractEventLoop,
@@ -308,6 +318,14 @@ class Loop:
         *args: Unpack[_Ts],
         context: Context | None = None,
     ) -> TimerHandle: ...
+    def add_reader(
+        self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: Unpack[_Ts]
+    ) -> None: ...
+    def add_writer(
+        self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: Unpack[_Ts]
+    ) -> None: ...
+    def remove_reader(self, fd: Any) -> bool: ...
+    def remove_writer(self, fd: Any) -> bool: ...
     def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]: ...
     def create_future(self) -> asyncio.Future[Any]: ...
     def time(self) -> float: ...
@@ -382,6 +400,8 @@ class SockOperation:
         view: memoryview,
         sent: int,
     ) -> SockOperation: ...
+    @staticmethod
+    def recv(loop: asyncio.AbstractEventLoop, sock: socket.socket, most: int) -> Any: ...
     def finish(self) -> None: ...
     @property
     def future(self) -> asyncio.Future[Any]: ...

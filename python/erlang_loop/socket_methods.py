@@ -43,6 +43,14 @@ class SocketMethods(AsyncioLoop):
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
         """Receive data from the socket."""
+        if type(sock) is socket.socket and type(n) is int and n > 0 and not self._debug:
+            got = _native.SockOperation.recv(self, sock, n)
+            if type(got) is bytes:
+                return got
+            try:
+                return await got.future  # type: ignore[no-any-return]
+            finally:
+                got.finish()
         fd = self._check_socket(sock)
         try:
             return sock.recv(n)

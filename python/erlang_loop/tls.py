@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from asyncio import sslproto
 from collections.abc import Iterable
@@ -51,6 +52,40 @@ class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
     def get_buffer(self, n: int) -> memoryview:
         vars(self)["max_size"] = _BUFFER_SIZE
         return super().get_buffer(n)
+
+
+async def start(
+    loop: asyncio.AbstractEventLoop,
+    transport: Any,
+    protocol: asyncio.BaseProtocol,
+    sslcontext: ssl.SSLContext,
+    **options: Any,
+) -> Any:
+    """What `start_tls` of asyncio's loop does, with our protocol."""
+    if not isinstance(sslcontext, ssl.SSLContext):
+        text = f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}"
+        raise TypeError(text)
+    if not getattr(transport, "_start_tls_compatible", False):
+        raise TypeError(f"transport {transport!r} is not supported by start_tls()")
+    waiter = loop.create_future()
+    made: Any = TlsProtocol(
+        loop, protocol, sslcontext, waiter, call_connection_made=False, **options
+    )
+    # Nothing may be received before the new protocol knows its transport.
+    transport.pause_reading()
+    transport.set_protocol(made)
+    steps = [
+        loop.call_soon(made.connection_made, transport),
+        loop.call_soon(transport.resume_reading),
+    ]
+    try:
+        await waiter
+    except BaseException:
+        transport.close()
+        for step in steps:
+            step.cancel()
+        raise
+    return made._app_transport
 
 
 def protocol_class() -> type[sslproto.SSLProtocol]:

@@ -10,7 +10,7 @@ from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from . import _native, tls
+from . import _native, compat, tls
 from .asyncio_private import AsyncioLoop
 
 
@@ -56,6 +56,17 @@ class TransportMethods(AsyncioLoop):
         )
         _native.StreamTransport(self, rawsock, connection, None, extra, server)
         return connection._app_transport
+
+    async def start_tls(
+        self,
+        transport: Any,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        **options: Any,
+    ) -> Any:
+        """Go on with TLS on a connection; the application's new transport."""
+        start = tls.start if compat.HAS_BUFFERED_TLS else AsyncioLoop.start_tls
+        return await start(self, transport, protocol, sslcontext, **options)
 
     def _make_datagram_transport(
         self,

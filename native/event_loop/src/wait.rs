@@ -1,6 +1,8 @@
 //! The adaptive part of waiting, as pure logic: how long a loop spins before it sleeps, and
 //! who keeps the next deadline while it is parked. The native library's turn asks here.
 
+use std::sync::OnceLock;
+
 /// How a loop waits. All in nanoseconds; tunable per loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPolicy {
@@ -34,24 +36,37 @@ impl Default for WaitPolicy {
 /// Grows by half on a hit, halves on a miss, and gives up after [`PATIENCE`](Self::PATIENCE)
 /// misses in a row: an idle loop must not burn. It tries again, with one probe, as soon as a
 /// real wait turns out so short that a spin would have met its end.
+///
+/// Where others want the CPU, a spin only keeps them away, perhaps the very one it waits for. So
+/// it ends at once when that is [seen](Self::crowded), and no probe is made for a while, longer
+/// each time.
 #[derive(Debug, Clone)]
 pub struct Spin {
     start: u64,
     max: u64,
     budget: u64,
     misses: u32,
+    /// Short waits to let pass before the next probe, and how many the next crowd brings.
+    rest: u32,
+    next_rest: u32,
 }
 
 impl Spin {
     /// Misses in a row after which it gives up.
     pub const PATIENCE: u32 = 3;
+    /// The waits without a probe after the CPU was found crowded once, and the most.
+    pub const RESTS: (u32, u32) = (16, 4096);
 
     /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
     #[must_use]
     pub fn new(policy: &WaitPolicy) -> Self {
-        // Not knowing the number of CPUs is no reason to assume more than one.
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::with_cpus(policy, cpus)
+        // Asked once: it reads several files, which takes longer than making a loop.
+        static CPUS: OnceLock<usize> = OnceLock::new();
+        let cpus = CPUS.get_or_init(|| {
+            // Not knowing the number of CPUs is no reason to assume more than one.
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        });
+        Self::with_cpus(policy, *cpus)
     }
 
     /// For a machine with this many CPUs.
@@ -64,6 +79,8 @@ impl Spin {
             max,
             budget: start,
             misses: 0,
+            rest: 0,
+            next_rest: Self::RESTS.0,
         }
     }
 
@@ -76,6 +93,7 @@ impl Spin {
     /// The spin met an event.
     pub fn hit(&mut self) {
         self.misses = 0;
+        self.next_rest = (self.next_rest / 2).max(Self::RESTS.0);
         self.budget = self
             .budget
             .saturating_add(self.budget / 2)
@@ -93,9 +111,21 @@ impl Spin {
         };
     }
 
+    /// While it spun, somebody else had the CPU.
+    pub fn crowded(&mut self) {
+        self.budget = 0;
+        self.rest = self.next_rest;
+        self.next_rest = self.next_rest.saturating_mul(2).min(Self::RESTS.1);
+    }
+
     /// A wait without spinning lasted this long.
     pub fn note_wait(&mut self, waited_ns: u64) {
-        if self.budget == 0 && waited_ns < self.max {
+        if self.budget > 0 || waited_ns >= self.max {
+            return;
+        }
+        if self.rest > 0 {
+            self.rest -= 1;
+        } else {
             self.budget = self.start;
             self.misses = Self::PATIENCE - 1; // one probe: a miss ends it again
         }
@@ -176,6 +206,30 @@ mod tests {
         spin.hit();
         spin.miss();
         assert_eq!(spin.budget(), 15_000, "after a hit it is patient again");
+    }
+
+    #[test]
+    fn a_crowd_ends_it_for_longer_each_time() {
+        let mut spin = spin();
+        let mut waits = Vec::new();
+        for _ in 0..3 {
+            spin.crowded();
+            assert_eq!(spin.budget(), 0);
+            let mut count = 0;
+            while spin.budget() == 0 {
+                spin.note_wait(10_000);
+                count += 1;
+            }
+            waits.push(count);
+        }
+        assert_eq!(waits, [17, 33, 65]);
+        spin.note_wait(1_000_000);
+        (0..4).for_each(|_| spin.hit());
+        spin.crowded();
+        (0..16).for_each(|_| spin.note_wait(10_000));
+        assert_eq!(spin.budget(), 0);
+        spin.note_wait(10_000);
+        assert_eq!(spin.budget(), 20_000, "hits make it trust again");
     }
 
     #[test]

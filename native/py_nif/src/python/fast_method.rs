@@ -120,6 +120,20 @@ impl<'a, 'py> Given<'a, 'py> {
         })
     }
 
+    /// Splits `(required..., *args)`.
+    #[inline]
+    pub fn leading<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<([Borrowed<'a, 'py, PyAny>; N], Arguments)> {
+        let split = self.split(method, required)?;
+        match split.context {
+            None => Ok((split.leading, split.rest)),
+            Some(_) => Err(unexpected(method, "context")),
+        }
+    }
+
     /// Those of a method that takes just these, by position or by name.
     #[inline]
     pub fn exactly<const N: usize>(
@@ -134,12 +148,7 @@ impl<'a, 'py> Given<'a, 'py> {
             );
             return Err(PyTypeError::new_err(text));
         }
-        let split = self.split(method, required)?;
-        if split.context.is_some() {
-            let text = format!("{method}() got an unexpected keyword argument 'context'");
-            return Err(PyTypeError::new_err(text));
-        }
-        Ok(split.leading)
+        self.leading(method, required).map(|(leading, _)| leading)
     }
 
     fn split_by_name<const N: usize>(
@@ -157,8 +166,7 @@ impl<'a, 'py> Given<'a, 'py> {
                 continue;
             }
             let Some(place) = required.iter().position(|one| **one == *name) else {
-                let text = format!("{method}() got an unexpected keyword argument '{name}'");
-                return Err(PyTypeError::new_err(text));
+                return Err(unexpected(method, &name));
             };
             if leading[place].replace(value).is_some() {
                 let text = format!("{method}() got multiple values for argument '{name}'");
@@ -176,6 +184,12 @@ impl<'a, 'py> Given<'a, 'py> {
             context,
         })
     }
+}
+
+#[cold]
+fn unexpected(method: &str, name: &str) -> PyErr {
+    let text = format!("{method}() got an unexpected keyword argument '{name}'");
+    PyTypeError::new_err(text)
 }
 
 /// The arguments of a method that takes a callback.

@@ -3,13 +3,14 @@
 
 use std::ffi::CStr;
 
-use event_loop::now_ns;
+use event_loop::{now_ns, Direction};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyType};
 
 use super::between;
 use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
+use super::fd_callbacks::{fileno, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::loop_futures;
@@ -23,6 +24,10 @@ pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install::<QueueMicrotask>(class)?;
     install::<CallLater>(class)?;
     install::<CallAt>(class)?;
+    install::<AddReader>(class)?;
+    install::<AddWriter>(class)?;
+    install::<RemoveReader>(class)?;
+    install::<RemoveWriter>(class)?;
     install::<CreateTask>(class)?;
     install_question::<CreateFuture>(class)?;
     install_question::<GetDebug>(class)?;
@@ -156,6 +161,95 @@ fn schedule<'py>(
     }
     let timer = Loop::schedule(slf, when, call, context)?;
     Ok(timer.into_bound(py).into_any())
+}
+
+struct AddReader;
+
+impl FastMethod for AddReader {
+    type Class = Loop;
+    const NAME: &'static CStr = c"add_reader";
+    const DOC: &'static CStr =
+        c"add_reader($self, fd, callback, *args)\n--\n\nCall back whenever the fd is readable.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        watch(slf, given, "add_reader", Direction::Read)
+    }
+}
+
+struct AddWriter;
+
+impl FastMethod for AddWriter {
+    type Class = Loop;
+    const NAME: &'static CStr = c"add_writer";
+    const DOC: &'static CStr =
+        c"add_writer($self, fd, callback, *args)\n--\n\nCall back whenever the fd is writable.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        watch(slf, given, "add_writer", Direction::Write)
+    }
+}
+
+struct RemoveReader;
+
+impl FastMethod for RemoveReader {
+    type Class = Loop;
+    const NAME: &'static CStr = c"remove_reader";
+    const DOC: &'static CStr = c"remove_reader($self, fd)\n--\n\nWhether there was one.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        unwatch(slf, given, "remove_reader", Direction::Read)
+    }
+}
+
+struct RemoveWriter;
+
+impl FastMethod for RemoveWriter {
+    type Class = Loop;
+    const NAME: &'static CStr = c"remove_writer";
+    const DOC: &'static CStr = c"remove_writer($self, fd)\n--\n\nWhether there was one.";
+
+    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        unwatch(slf, given, "remove_writer", Direction::Write)
+    }
+}
+
+fn watch<'py>(
+    slf: &Bound<'py, Loop>,
+    given: Given<'_, 'py>,
+    method: &str,
+    direction: Direction,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let this = slf.get();
+    let ([file, callback], rest) = given.leading(method, ["fd", "callback"])?;
+    check_free(slf, &file)?;
+    this.check_closed(py)?;
+    let handle = Handle::build(slf, Call::new(callback.to_owned(), rest), None)?;
+    Loop::watch(slf, &file, direction, MODE, handle)?;
+    Ok(py.None().into_bound(py))
+}
+
+fn unwatch<'py>(
+    slf: &Bound<'py, Loop>,
+    given: Given<'_, 'py>,
+    method: &str,
+    direction: Direction,
+) -> PyResult<Bound<'py, PyAny>> {
+    let [file] = given.exactly(method, ["fd"])?;
+    check_free(slf, &file)?;
+    Ok(bool(slf, slf.get().unwatch(&file, direction)?))
+}
+
+/// Whoever watches the fd of a transport takes its data away: asyncio's own check says so.
+fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>) -> PyResult<()> {
+    let py = slf.py();
+    let fd = fileno(file)?;
+    match slf.get().transports.with(py, |all| all.get(py, fd)) {
+        None => Ok(()),
+        Some(_) => slf
+            .call_method1("_ensure_fd_no_transport", (file,))
+            .map(drop),
+    }
 }
 
 struct CreateTask;

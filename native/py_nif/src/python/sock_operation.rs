@@ -9,12 +9,15 @@ use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyString, PyTuple};
+use pyo3::types::{PyBytes, PySlice, PyString, PyTuple};
 
-use super::fd_callbacks::{watch_error, Watcher, MODE};
+use super::fd_callbacks::{os_error, watch_error, Watcher, MODE};
 use super::gil_cell::GilCell;
 use super::loop_class::Loop;
-use super::transports::is_fatal;
+use super::loop_futures;
+use super::read_buffer::READ_SIZE;
+use super::transports::socket_calls::{self, Stop};
+use super::transports::{is_fatal, OpenFile};
 
 #[pyclass(frozen, module = "erlang_loop._native")]
 pub struct SockOperation {
@@ -23,29 +26,29 @@ pub struct SockOperation {
     direction: Direction,
     future: Py<PyAny>,
     socket: Py<PyAny>,
-    /// Looked up anew for every attempt, as asyncio does.
-    method: Py<PyString>,
-    arguments: Py<PyTuple>,
-    /// For `send`: a view of all the data, and how much of it is gone.
-    rest: Option<(Py<PyAny>, usize)>,
-    sent: GilCell<usize>,
+    what: What,
     watching: GilCell<bool>,
 }
 
+enum What {
+    /// The method is looked up anew for every attempt, as asyncio does.
+    Call(Py<PyString>, Py<PyTuple>),
+    /// `send`: a view of all the data, its length, and how much of it is gone.
+    SendAll(Py<PyAny>, usize, GilCell<usize>),
+    /// `recv` of a plain socket, so many bytes at most: without Python's.
+    Recv(OpenFile, usize),
+}
+
 impl SockOperation {
-    #[allow(clippy::too_many_arguments, reason = "the two ways in name them")]
     fn start(
         owner: &Bound<'_, Loop>,
         socket: &Bound<'_, PyAny>,
         fd: RawFd,
         direction: Direction,
-        method: &Bound<'_, PyString>,
-        arguments: Bound<'_, PyTuple>,
-        rest: Option<(Py<PyAny>, usize)>,
-        sent: usize,
+        what: What,
     ) -> PyResult<Py<Self>> {
         let py = owner.py();
-        let future = owner.call_method0(intern!(py, "create_future"))?;
+        let future = loop_futures::create_future(owner)?;
         let operation = Py::new(
             py,
             SockOperation {
@@ -54,10 +57,7 @@ impl SockOperation {
                 direction,
                 future: future.unbind(),
                 socket: socket.clone().unbind(),
-                method: method.clone().unbind(),
-                arguments: arguments.unbind(),
-                rest,
-                sent: GilCell::new(sent),
+                what,
                 watching: GilCell::new(true),
             },
         )?;
@@ -111,34 +111,58 @@ impl SockOperation {
     /// `None`: not yet.
     fn attempt<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let socket = self.socket.bind(py);
-        let method = self.method.bind(py);
-        let answer = match &self.rest {
-            None => socket.call_method1(method, self.arguments.bind(py)),
-            Some((view, length)) => {
-                let from = self.sent.get(py) as isize;
-                let piece = view
-                    .bind(py)
-                    .get_item(PySlice::new(py, from, *length as isize, 1))?;
-                socket.call_method1(method, (piece,))
+        match &self.what {
+            What::Call(method, arguments) => {
+                unless_blocked(py, socket.call_method1(method.bind(py), arguments.bind(py)))
             }
-        };
-        match answer {
-            Ok(value) => match &self.rest {
-                None => Ok(Some(value)),
-                Some((_, length)) => {
-                    let sent = self.sent.get(py) + value.extract::<usize>()?;
-                    self.sent.set(py, sent);
-                    Ok((sent >= *length).then(|| py.None().into_bound(py)))
-                }
-            },
-            Err(error)
-                if error.is_instance_of::<PyBlockingIOError>(py)
-                    || error.is_instance_of::<PyInterruptedError>(py) =>
-            {
-                Ok(None)
+            What::SendAll(view, length, sent) => {
+                let rest = PySlice::new(py, sent.get(py) as isize, *length as isize, 1);
+                let piece = view.bind(py).get_item(rest)?;
+                let answer = socket.call_method1(intern!(py, "send"), (piece,));
+                let Some(count) = unless_blocked(py, answer)? else {
+                    return Ok(None);
+                };
+                let sent_now = sent.get(py) + count.extract::<usize>()?;
+                sent.set(py, sent_now);
+                Ok((sent_now >= *length).then(|| py.None().into_bound(py)))
             }
-            Err(error) => Err(error),
+            What::Recv(file, most) => receive(self.owner.bind(py), file.fd(py), *most),
         }
+    }
+}
+
+fn unless_blocked<'py>(
+    py: Python<'py>,
+    answer: PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error)
+            if error.is_instance_of::<PyBlockingIOError>(py)
+                || error.is_instance_of::<PyInterruptedError>(py) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `recv`, by way of the loop's own memory; `None`: not yet.
+fn receive<'py>(
+    owner: &Bound<'py, Loop>,
+    fd: RawFd,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = owner.py();
+    let received = owner.get().read_buffer.with(py, |buffer| {
+        let buffer = &mut buffer.get(READ_SIZE)[..most.min(READ_SIZE)];
+        let count = socket_calls::recv_nowait(fd, buffer)?;
+        Ok(PyBytes::new(py, &buffer[..count]))
+    });
+    match received {
+        Ok(data) => Ok(Some(data.into_any())),
+        Err(Stop::WouldBlock) => Ok(None),
+        Err(Stop::Failed(code)) => Err(os_error(code)),
     }
 }
 
@@ -159,7 +183,8 @@ impl SockOperation {
         } else {
             Direction::Read
         };
-        Self::start(r#loop, sock, fd, direction, method, arguments, None, 0)
+        let what = What::Call(method.clone().unbind(), arguments.unbind());
+        Self::start(r#loop, sock, fd, direction, what)
     }
 
     /// Calls `sock.send` with what is left of `view` until all is sent; `sent` bytes are gone.
@@ -171,20 +196,30 @@ impl SockOperation {
         view: &Bound<'_, PyAny>,
         sent: usize,
     ) -> PyResult<Py<Self>> {
+        let what = What::SendAll(view.clone().unbind(), view.len()?, GilCell::new(sent));
+        Self::start(r#loop, sock, fd, Direction::Write, what)
+    }
+
+    /// What `sock`, a plain one, has for us: up to `most` bytes, or an operation to wait for.
+    #[staticmethod]
+    fn recv(r#loop: &Bound<'_, Loop>, sock: &Bound<'_, PyAny>, most: usize) -> PyResult<Py<PyAny>> {
         let py = r#loop.py();
-        let rest = Some((view.clone().unbind(), view.len()?));
-        let nothing = PyTuple::empty(py);
-        let send = intern!(py, "send");
-        Self::start(
-            r#loop,
-            sock,
-            fd,
-            Direction::Write,
-            send,
-            nothing,
-            rest,
-            sent,
-        )
+        let file = OpenFile::new(sock)?;
+        let fd = file.fd(py);
+        if let Some(data) = receive(r#loop, fd, most)? {
+            return Ok(data.unbind());
+        }
+        if r#loop
+            .get()
+            .transports
+            .with(py, |all| all.get(py, fd))
+            .is_some()
+        {
+            r#loop.call_method1("_ensure_fd_no_transport", (sock,))?;
+        }
+        let what = What::Recv(file, most);
+        let operation = Self::start(r#loop, sock, fd, Direction::Read, what)?;
+        Ok(operation.into_any())
     }
 
     #[getter]
@@ -203,7 +238,10 @@ impl SockOperation {
         visit.call(&self.owner)?;
         visit.call(&self.future)?;
         visit.call(&self.socket)?;
-        visit.call(&self.arguments)?;
-        visit.call(self.rest.as_ref().map(|(view, _)| view))
+        match &self.what {
+            What::Call(_, arguments) => visit.call(arguments),
+            What::SendAll(view, ..) => visit.call(view),
+            What::Recv(file, _) => visit.call(file.object()),
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::beam::message::Sender;
 use crate::error::Result;
 use crate::loops::NativeLoop;
 
+/// A yield that takes longer than this was one to somebody.
+const CROWDED_NS: u64 = 5_000;
+
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on
 /// one loop would steal each other's wake-ups.
 pub struct Waiting {
@@ -101,7 +104,12 @@ impl Waiting {
                 self.spin.miss();
                 return Ok(false);
             }
-            std::hint::spin_loop();
+            // Returns at once unless somebody else wants this CPU: then it is theirs.
+            std::thread::yield_now();
+            if now_ns().saturating_sub(now) > CROWDED_NS {
+                self.spin.crowded();
+                return Ok(false);
+            }
         }
     }
 

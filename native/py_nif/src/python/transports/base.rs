@@ -12,7 +12,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::beginning::fill_extra;
 use super::flow::Limits;
@@ -92,6 +92,12 @@ impl Transport {
     pub fn peername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let peer = self.extra.bind(py).get_item(intern!(py, "peername"))?;
         Ok(peer.unwrap_or_else(|| py.None().into_bound(py)))
+    }
+
+    /// Whether its own address is one of the internet's, `(host, port, ...)`.
+    pub fn is_internet(&self, py: Python<'_>) -> PyResult<bool> {
+        let name = self.extra.bind(py).get_item(intern!(py, "sockname"))?;
+        Ok(name.is_some_and(|name| name.is_instance_of::<PyTuple>()))
     }
 
     /// `get_extra_info("socket")`, made when first asked for: most never are.

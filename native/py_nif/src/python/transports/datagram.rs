@@ -14,7 +14,7 @@ use super::address::Address;
 use super::base::Transport;
 use super::kind::Kind;
 use super::protocol::{call1, call2};
-use super::socket_calls::{self, Stop};
+use super::socket_calls::{self, Stop, DATAGRAMS};
 use super::stream_write::{as_bytes, write_after_loss};
 use crate::python::fd_callbacks::os_error;
 use crate::python::gil_cell::GilCell;
@@ -33,6 +33,8 @@ pub struct DatagramTransport {
     address: Option<Py<PyAny>>,
     /// The socket itself is connected: it takes no addresses.
     connected: bool,
+    /// Its datagrams have at most 64 KiB, unlike those of Unix sockets.
+    internet: bool,
     queue: GilCell<VecDeque<Waiting>>,
     size: GilCell<usize>,
 }
@@ -64,24 +66,48 @@ impl DatagramTransport {
             return Ok(());
         };
         let protocol = protocol.bind(py);
-        let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
-        let mut from = Address::empty();
-        let received = owner.get().read_buffer.with(py, |buffer| {
-            let buffer = buffer.get(READ_SIZE);
-            let count = socket_calls::recv_from(fd, buffer, &mut from)?;
-            Ok(PyBytes::new(py, &buffer[..count]))
-        });
-        match received {
-            Ok(data) => {
-                let from = from.to_python(py)?;
-                let name = intern!(py, "datagram_received");
-                call2(protocol, name, data.as_any(), &from).map(drop)
+        match slf.get().receive(base, &owner) {
+            Ok(datagrams) => {
+                for (index, (data, from)) in datagrams.iter().enumerate() {
+                    // The one before may have closed the transport.
+                    if index > 0 && base.get().closing.get(py) {
+                        break;
+                    }
+                    give(protocol, data, from)
+                        .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
+                }
+                Ok(())
             }
             Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => tell_error(protocol, os_error(code)),
+            Err(Stop::Failed(code)) => tell_error(protocol, os_error(code))
+                .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error)),
         }
-        .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))
+    }
+
+    /// What has come: several with one call, if each fits into a part of the loop's buffer.
+    fn receive<'py>(
+        &self,
+        base: &Bound<'py, Transport>,
+        owner: &Bound<'py, Loop>,
+    ) -> Result<Vec<(Bound<'py, PyBytes>, Address)>, Stop> {
+        let py = base.py();
+        let fd = base.get().live_fd(py);
+        owner.get().read_buffer.with(py, |buffer| {
+            let buffer = buffer.get(READ_SIZE);
+            if !self.internet {
+                let mut from = Address::empty();
+                let length = socket_calls::recv_from(fd, buffer, &mut from)?;
+                return Ok(vec![(PyBytes::new(py, &buffer[..length]), from)]);
+            }
+            let mut datagrams = std::array::from_fn(|_| (0, Address::empty()));
+            let count = socket_calls::recv_several(fd, buffer, &mut datagrams)?;
+            let parts = buffer.chunks_exact(READ_SIZE / DATAGRAMS);
+            let received = datagrams.into_iter().zip(parts).take(count);
+            Ok(received
+                .map(|((length, from), part)| (PyBytes::new(py, &part[..length]), from))
+                .collect())
+        })
     }
 
     pub(super) fn write_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
@@ -170,6 +196,13 @@ impl DatagramTransport {
     }
 }
 
+fn give(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyBytes>, from: &Address) -> PyResult<()> {
+    let py = protocol.py();
+    let from = from.to_python(py)?;
+    let name = intern!(py, "datagram_received");
+    call2(protocol, name, data.as_any(), &from).map(drop)
+}
+
 fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = protocol.py();
     let value = error.into_value(py).into_bound(py).into_any();
@@ -193,6 +226,7 @@ impl DatagramTransport {
         let datagram = DatagramTransport {
             address: address.map(|address| address.clone().unbind()),
             connected: base.peername(py)?.is_truthy()?,
+            internet: base.is_internet(py)?,
             queue: GilCell::default(),
             size: GilCell::default(),
         };

@@ -31,6 +31,13 @@ pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
     answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
 }
 
+/// As `recv`, from a socket that may be a blocking one: a program's own.
+pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: as in `recv`.
+    answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+}
+
 /// Receives into memory that belongs to a Python object.
 ///
 /// # Safety
@@ -87,6 +94,43 @@ pub fn recv_from(fd: RawFd, buffer: &mut [u8], from: &mut Address) -> Result<usi
         let address = from.as_mut_ptr();
         libc::recvfrom(fd, memory, buffer.len(), 0, address, from.length_mut())
     })
+}
+
+/// As many datagrams as one call takes.
+pub const DATAGRAMS: usize = 4;
+
+/// Receives datagrams, each into its part of the buffer: how many, with their lengths and senders
+/// in `into`.
+pub fn recv_several(
+    fd: RawFd,
+    buffer: &mut [u8],
+    into: &mut [(usize, Address); DATAGRAMS],
+) -> Result<usize, Stop> {
+    let part = buffer.len() / DATAGRAMS;
+    // SAFETY: all zeroes is a valid header (and iovec) that points to nothing.
+    let mut pieces: [libc::iovec; DATAGRAMS] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut headers: [libc::mmsghdr; DATAGRAMS] = unsafe { std::mem::zeroed() };
+    for (index, memory) in buffer.chunks_exact_mut(part).take(DATAGRAMS).enumerate() {
+        pieces[index].iov_base = memory.as_mut_ptr().cast();
+        pieces[index].iov_len = part;
+        let header = &mut headers[index].msg_hdr;
+        header.msg_iov = &raw mut pieces[index];
+        header.msg_iovlen = 1;
+        header.msg_name = into[index].1.as_mut_ptr().cast();
+        header.msg_namelen = into[index].1.length();
+    }
+    // SAFETY: the headers point to parts of the buffer and to addresses, all exclusively ours
+    // and as long as they say, during the call.
+    let count = answer(unsafe {
+        let most = DATAGRAMS as libc::c_uint;
+        libc::recvmmsg(fd, headers.as_mut_ptr(), most, 0, std::ptr::null_mut()) as isize
+    })?;
+    for (header, (length, from)) in headers.iter().zip(into.iter_mut()).take(count) {
+        *length = header.msg_len as usize;
+        *from.length_mut() = header.msg_hdr.msg_namelen;
+    }
+    Ok(count)
 }
 
 pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
