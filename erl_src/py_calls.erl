@@ -57,6 +57,11 @@ init([]) ->
         Setting(call_nesting, 1000)
     ),
     ok = py_nif:python_loop_threads(Setting(loop_threads, 8)),
+    ok = py_nif:value_limits(
+        Setting(max_integer_bytes, 1 bsl 20),
+        Setting(max_value_parts, 30_000_000),
+        Setting(max_new_atoms, 100_000)
+    ),
     {ok, #state{warn_after = Setting(call_warning, 5000)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.

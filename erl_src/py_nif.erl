@@ -98,7 +98,7 @@
 -export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
 %% To try what values become: docs/values.md.
--export([python_echo/2, python_eval/3, python_eval_error/5]).
+-export([value_limits/3, python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
@@ -197,6 +197,7 @@
     logging_done/0,
     python_loop_threads/1,
     python_loop_runners/0,
+    value_limits/3,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
@@ -576,6 +577,11 @@ python_running() -> erlang:nif_error(not_loaded).
 
 %%% To try what values become (docs/values.md): answers come as
 %%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+
+%% For py_calls: see docs/security.md.
+%% @private
+-spec value_limits(IntegerBytes :: pos_integer(), Parts :: pos_integer(), Atoms :: integer()) -> ok.
+value_limits(_IntegerBytes, _Parts, _Atoms) -> erlang:nif_error(not_loaded).
 
 %% The term as Python has it, converted back.
 %% @private

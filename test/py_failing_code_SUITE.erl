@@ -65,7 +65,7 @@ a_panic_in_a_coroutine(_Config) ->
     ?assertEqual({error, panicked}, py_event_loop:run(Loop, called, panic_later, [])),
     ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
     eventually:is(
-        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> py_event_loop:info(Loop) end
+        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> called:counts(Loop) end
     ),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])).

@@ -148,6 +148,7 @@ signatures() ->
         python_start => [int, bin, bins],
         python_command => [bin, bins, bins],
         python_main => [int, bin, bin, bins],
+        value_limits => [size, size, size],
         python_echo => [int, term],
         python_eval => [int, bin, map],
         python_eval_error => [int, bin, atom, term, term],

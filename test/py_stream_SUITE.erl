@@ -354,7 +354,7 @@ async_generators_run_on_their_loop(_Config) ->
         fun(_, {items, N}) -> {items, N + 1} end, {items, 0}, streamed, count, [3], #{}, #{loop => Loop}
     ),
     eventually:is(
-        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> py_event_loop:info(Loop) end
+        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> called:counts(Loop) end
     ),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
     ?assertEqual({error, loop_down}, py_event_loop:stream(Loop, streamed, count, [3])).
@@ -366,7 +366,7 @@ plain_generators_run_on_call_threads(_Config) ->
     {Items, done} = rest_of(Stream),
     ?assertEqual(3, length([Other || {Other, false} <- Items, Other =/= Thread])),
     eventually:is(
-        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> py_event_loop:info(Loop) end
+        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> called:counts(Loop) end
     ),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 

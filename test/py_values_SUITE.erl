@@ -22,13 +22,14 @@
     handles_keep_their_objects/1,
     atoms_are_one_object_each/1,
     atoms_from_python_are_limited/1,
+    limits_are_settings/1,
     exceptions_are_data/1,
     endless_exceptions_are_cut/1,
     errors_of_erlang_are_exceptions/1,
     memory_stays/1
 ]).
 %% Called in the other node.
--export([run/1]).
+-export([run/1, small_limits/0]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -329,6 +330,19 @@ atoms_from_python_are_limited(_Config) ->
         {ok, _} = python_values:eval("[f'text {i}' for i in range(10_000)]"),
         ?assertEqual(After, erlang:system_info(atom_count))
     end).
+
+limits_are_settings(_Config) ->
+    Limits = [{max_integer_bytes, 10}, {max_value_parts, 100}, {max_new_atoms, 1}],
+    called:in_node(Limits, small_limits, ?MODULE).
+
+small_limits() ->
+    ?assertEqual({ok, 1 bsl 79}, py:eval("1 << 79")),
+    ok = called:is_error("erlang.ConversionError", "at most 10 bytes", py:eval("1 << 80")),
+    ok = called:is_error("erlang.ConversionError", "at most 10 bytes", py:eval("x", #{x => 1 bsl 80})),
+    ?assertMatch({ok, [_ | _]}, py:eval("[0] * 100")),
+    ok = called:is_error("erlang.ConversionError", "more than 100 values", py:eval("[0] * 101")),
+    ?assertMatch({ok, _}, py:eval("__import__('erlang').Atom('a new ' + 'atom')")),
+    called:is_error("RuntimeError", "has made 1 atoms", py:eval("__import__('erlang').Atom('one ' + 'more')")).
 
 %% Errors
 

@@ -3,7 +3,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([start/0, settle/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
+-export([counts/1, start/0, settle/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
 
 %% @doc Starts the application with the module on Python's path.
 -spec start() -> ok.
@@ -70,3 +70,11 @@ is_logged(Text) ->
     eventually:is(true, fun() ->
         lists:any(fun(Line) -> string:find(Line, Text) =/= nomatch end, log_watch:texts())
     end).
+
+%% @doc What py_event_loop:info/1 answers, without how long turns took.
+-spec counts(py_event_loop:loop()) -> {ok, map()} | {error, loop_down}.
+counts(Loop) ->
+    case py_event_loop:info(Loop) of
+        {ok, Info} -> {ok, maps:remove(lag, Info)};
+        {error, Reason} -> {error, Reason}
+    end.

@@ -191,6 +191,13 @@ fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
     term.decode()
 }
 
+/// How much of a value crosses from now on: bytes of an integer, parts, new atoms.
+#[rustler::nif]
+fn value_limits(env: Env<'_>, integer_bytes: usize, parts: usize, new_atoms: usize) -> Term<'_> {
+    convert::limits::set(integer_bytes, parts, new_atoms);
+    atoms::ok().encode(env)
+}
+
 /// Whether Python is up (or coming up).
 #[rustler::nif]
 fn python_running() -> bool {

@@ -61,10 +61,7 @@ fn watchdog_interrupt(env: Env<'_>, id: u64, turn: u64) -> Term<'_> {
         return (atoms::error(), atoms::closed()).encode(env);
     };
     let thread = native.pulse.thread();
-    let still = move || {
-        let now = native.pulse.awake_for(now_ns());
-        now.is_some_and(|(this, _)| this == turn)
-    };
+    let still = move || native.pulse.is_to_be_interrupted(turn, now_ns());
     started(env, stacks::interrupt(thread, still))
 }
 

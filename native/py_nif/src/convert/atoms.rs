@@ -11,10 +11,9 @@ use pyo3::types::{PyBool, PyString, PyType};
 use rustler::{Atom, Env, OwnedEnv, Term};
 
 use super::error::ConvertError;
+use super::limits;
 use crate::atoms;
 
-/// New atoms that Python may make. The VM has room for a million and dies of one more.
-const MAX_NEW_ATOMS: usize = 100_000;
 /// The VM's limit.
 const MAX_NAME: usize = 255;
 
@@ -154,9 +153,10 @@ pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
 fn count_new() -> PyResult<()> {
     let mut table = table();
     let made = &mut table.get_or_insert_default().new_atoms;
-    if *made >= MAX_NEW_ATOMS {
+    let limit = limits::atoms();
+    if *made >= limit {
         return Err(PyRuntimeError::new_err(format!(
-            "Python has made {MAX_NEW_ATOMS} atoms, which the Erlang VM keeps for ever; no more \
+            "Python has made {limit} atoms, which the Erlang VM keeps for ever; no more \
              are made. Atoms are for names in programs, not for data: send a str"
         )));
     }

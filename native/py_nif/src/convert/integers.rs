@@ -6,9 +6,7 @@ use pyo3::types::{PyBytes, PyInt};
 use rustler::{Encoder, Env, Term};
 
 use super::error::ConvertError;
-
-/// Bytes of the largest integer that crosses: printing one of these takes Python minutes.
-const MAX_BYTES: usize = 1 << 20;
+use super::limits;
 
 const SMALL_BIG: u8 = 110;
 const LARGE_BIG: u8 = 111;
@@ -29,7 +27,7 @@ fn big_to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
         [131, LARGE_BIG, _, _, _, _, sign, digits @ ..] => (*sign, digits),
         _ => return Err(ConvertError::refused("an integer in an unknown format")),
     };
-    if digits.len() > MAX_BYTES {
+    if digits.len() > limits::integer_bytes() {
         return Err(too_large());
     }
     let bytes = PyBytes::new(py, digits);
@@ -58,7 +56,7 @@ fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, 
     let absolute = int.call_method1("__abs__", (number,))?;
     let bits: usize = int.call_method1("bit_length", (number,))?.extract()?;
     let length = bits.div_ceil(8);
-    if length > MAX_BYTES {
+    if length > limits::integer_bytes() {
         return Err(too_large());
     }
     let digits = int.call_method1("to_bytes", (&absolute, length, "little"))?;
@@ -83,7 +81,8 @@ fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, 
 }
 
 fn too_large() -> ConvertError {
-    ConvertError::refused(
-        "an integer of this size cannot cross (at most 1 MiB; send text or bytes)",
-    )
+    let limit = limits::printed(limits::integer_bytes());
+    ConvertError::refused(format!(
+        "an integer of this size cannot cross (at most {limit} bytes; send text or bytes)"
+    ))
 }

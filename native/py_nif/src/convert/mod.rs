@@ -13,6 +13,7 @@ pub mod error;
 pub mod exception;
 mod handle;
 mod integers;
+pub mod limits;
 mod opaque;
 mod rare_types;
 mod shared_bytes;

@@ -12,12 +12,9 @@ use super::error::{key_text, type_name, ConvertError, Step};
 use super::handle::Handle;
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::rare_types::{self, Rare};
-use super::{atoms, bit_string, integers, shared_bytes, MAX_DEPTH};
+use super::{atoms, bit_string, integers, limits, shared_bytes, MAX_DEPTH};
 use crate::atoms as names;
 use crate::beam::terms::{self, Word};
-
-/// Values in a value. A few lists, each with the one before in it twice, would fill any memory.
-const MAX_VALUES: usize = 30_000_000;
 
 /// Every so many levels down a value is looked at for containing itself: one with much else in it
 /// would be converted thousands of times over before it is too deep. Divides `MAX_DEPTH`, so that
@@ -61,6 +58,7 @@ fn walk<'a>(
         words: Vec::with_capacity(8),
         values: Vec::new(),
         count: 0,
+        limit: limits::parts(),
         garbage,
     };
     walk.run(frame).map_err(|mut error| {
@@ -291,6 +289,7 @@ struct Walk<'a, 'py> {
     /// For the values of a map, while it is made.
     values: Vec<Word<'a>>,
     count: usize,
+    limit: usize,
     garbage: Garbage,
 }
 
@@ -326,8 +325,11 @@ impl<'a, 'py> Walk<'a, 'py> {
             };
             self.words.push(term.into());
             self.count += 1;
-            if self.count > MAX_VALUES {
-                return Err(ConvertError::refused("more than 30,000,000 values in one"));
+            if self.count > self.limit {
+                let limit = limits::printed(self.limit);
+                return Err(ConvertError::refused(format!(
+                    "more than {limit} values in one"
+                )));
             }
         }
     }

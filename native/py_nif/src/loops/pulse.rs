@@ -3,7 +3,7 @@
 //! anybody: a loop that is asleep is not woken to find out that it is well.
 //!
 //! All loads and stores are Relaxed: each number is for itself, and only the loop's thread writes
-//! (but for `thread`, which it writes before it runs).
+//! (but for `interrupted`, which is for whoever interrupts).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,6 +22,8 @@ pub struct Pulse {
     histogram: [AtomicU64; BUCKETS],
     /// Python's number for the thread that runs the loop.
     thread: AtomicU64,
+    /// One more than the last turn that was interrupted.
+    interrupted: AtomicU64,
 }
 
 /// What was read.
@@ -80,6 +82,13 @@ impl Pulse {
             0 => None,
             since => Some((turn, now.saturating_sub(since))),
         }
+    }
+
+    /// Whether `turn` runs still and is to be interrupted by the caller: once, for the exception
+    /// may be on its way out when the next one would come.
+    pub fn is_to_be_interrupted(&self, turn: u64, now: u64) -> bool {
+        let runs = self.awake_for(now).is_some_and(|(this, _)| this == turn);
+        runs && self.interrupted.swap(turn.wrapping_add(1), Relaxed) != turn.wrapping_add(1)
     }
 
     pub fn read(&self) -> Reading {

@@ -1,0 +1,110 @@
+"""Anything from the network: an HTTP server and a datagram endpoint get what they are not for.
+
+The seed is in the failure's text; FUZZ_SEED repeats it, FUZZ_INPUTS makes it longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+
+import pytest
+from connections import Datagrams
+from erlang_loop.http import HttpServer, Limits, Request, Response
+from test_http import client, status
+
+pytestmark = pytest.mark.ours
+
+SEED = int(os.environ.get("FUZZ_SEED", time.time_ns()))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "200"))
+
+REQUEST = (
+    b"POST /path?query HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+    b"Connection: keep-alive\r\nExpect: 100-continue\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+)
+
+
+def mutated(rng: random.Random) -> bytes:
+    """A request with some of its bytes changed, doubled, cut out, or replaced by a number."""
+    data = bytearray(REQUEST)
+    for _ in range(rng.randrange(6)):
+        start = rng.randrange(len(data) + 1)
+        end = min(len(data), start + rng.randrange(20))
+        part = bytes(data[start:end])
+        data[start:end] = rng.choice(
+            (
+                bytes(rng.randrange(256) for _ in part),
+                part * rng.randrange(1, 40),
+                b"",
+                str(rng.choice((-1, 1 << 64, 10**30))).encode(),
+            )
+        )
+    return bytes(data)
+
+
+def send(address: tuple[str, int], rng: random.Random, count: int) -> None:
+    """In pieces; reads what comes, and leaves in some way or other."""
+    for _ in range(count):
+        with socket.create_connection(address, timeout=20) as sock:
+            data = mutated(rng)
+            cut = rng.randrange(len(data) + 1)
+            try:
+                sock.sendall(data[:cut])
+                sock.sendall(data[cut:])
+                if rng.random() < 0.5:
+                    sock.shutdown(socket.SHUT_WR)
+                    while sock.recv(65536):
+                        pass
+            except ConnectionError:
+                pass
+
+
+def answer(request: Request, response: Response) -> None:
+    response.send(request.body)
+
+
+def test_http(callbacks):
+    rng = random.Random(SEED)
+    server = HttpServer(callbacks, answer, limits=Limits(header_size=2000, body_size=1000))
+    client(callbacks, send, server.address, rng, INPUTS)
+
+    def good() -> bytes:
+        with socket.create_connection(server.address, timeout=20) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            return sock.makefile("rb").read()
+
+    assert status(client(callbacks, good)) == 200, f"FUZZ_SEED={SEED}"
+
+
+async def test_datagrams(loop):
+    """Of any size and from many senders, some of which are gone when they are answered."""
+    rng = random.Random(SEED)
+
+    class Echo(Datagrams):
+        def datagram_received(self, data: bytes, addr: object) -> None:
+            self.transport.sendto(data, addr)
+
+    transport, _protocol = await loop.create_datagram_endpoint(Echo, local_addr=("127.0.0.1", 0))
+    try:
+        address = transport.get_extra_info("sockname")
+        for _ in range(INPUTS):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                size = rng.choice((0, 1, 100, 1472, 60_000, 65_507))
+                sender.sendto(rng.randbytes(size), address)
+            await asyncio.sleep(0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.connect(address)
+            answers: list[bytes] = []
+            loop.add_reader(sender, lambda: answers.append(sender.recv(100)))
+            while not answers:
+                # A full queue of the system's loses datagrams.
+                sender.send(b"still there?")
+                await asyncio.sleep(0.01)
+            loop.remove_reader(sender)
+        assert answers[0] == b"still there?", f"FUZZ_SEED={SEED}"
+    finally:
+        transport.close()
