@@ -6,7 +6,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build shell lint format bench bench-check bench-baseline docs clean
+.PHONY: help run test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,24 @@ bench-check: build ## Fail if anything is a tenth slower than bench/baseline.jso
 bench-baseline: build ## Write bench/baseline.json
 	@scripts/setup bench
 	@scripts/bench baseline --rounds 5
+
+fuzz: build ## Give every function anything, millions of times (INPUTS, SECONDS_EACH)
+	@scripts/setup test
+	@scripts/fuzz
+
+soak: build ## All kinds of load at once while processes die, every answer checked (SOAK=600 seconds)
+	@scripts/setup test
+	@SOAK=$${SOAK:-600} rebar3 ct --suite test/py_soak_SUITE
+
+leaks: build ## A million calls and timers, 100,000 connections and loops: is all given back? (LEAKS=100 %)
+	@scripts/setup test
+	@LEAKS=$${LEAKS:-100} rebar3 ct --suite test/py_leaks_SUITE
+
+memcheck: build ## The core's tests under AddressSanitizer, Miri and valgrind, as far as they are there
+	@scripts/memcheck
+
+matrix: ## The suites on other releases of OTP and Python; writes docs/compatibility.md
+	@scripts/matrix
 
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs

@@ -12,6 +12,7 @@
 %%   py_questions          has the questions of Python answered
 %%   py_actor_sup          one py_actor for each piece of Python code that has a pid
 %%   py_event_loop_sup     the default loop
+%%   py_watchdog           sees loops that are stuck
 %% '''
 %%
 %% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
@@ -61,5 +62,6 @@ init([]) ->
                 id => py_event_loop_sup,
                 start => {py_event_loop_sup, start_link, []},
                 type => supervisor
-            }
+            },
+            #{id => py_watchdog, start => {py_watchdog, start_link, []}}
         ]}}.

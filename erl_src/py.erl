@@ -377,5 +377,6 @@ ensure_started() ->
         ok -> py_event_loop_sup:ensure_default();
         {error, Reason} -> {error, Reason}
     catch
-        exit:{noproc, _} -> {error, not_started}
+        %% It is not there, or was killed or shut down meanwhile.
+        exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.

@@ -10,6 +10,8 @@
 %% '''
 -module(py_event_loop).
 
+-include_lib("kernel/include/logger.hrl").
+
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
@@ -19,7 +21,7 @@
 %% For erlang_loop_app.
 -export([create_default/0, destroy_default/0]).
 
--export_type([loop/0, options/0, task_info/0]).
+-export_type([loop/0, options/0, task_info/0, lag/0]).
 
 -type loop() :: pid() | atom().
 -type options() :: #{
@@ -39,9 +41,14 @@
     waiting => beam | #{spin => non_neg_integer(), warm => non_neg_integer()},
     %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
     max_queue => pos_integer(),
+    %% Requests that may be unanswered, also those that run; more are `{error, overload}'.
+    %% 1,000,000 unless given.
+    max_tasks => pos_integer(),
     %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
     %% unless given.
     patience => non_neg_integer(),
+    %% What to do when it is stuck, if not what the application's `stuck_policy' says.
+    stuck_policy => py_watchdog:policy(),
     %% For py_event_loop_sup.
     default => boolean(),
     %% No Python: events go to this process, see py_callback_loop. With `name' only.
@@ -56,6 +63,12 @@
     stack := [#{file := binary(), line := pos_integer(), function := binary()}]
 }.
 
+-type lag() :: #{
+    turns := non_neg_integer(),
+    longest_us := non_neg_integer(),
+    histogram := [{UpToUs :: pos_integer() | infinity, Turns :: non_neg_integer()}]
+}.
+
 -define(DEFAULT, {?MODULE, default_loop}).
 
 %% @doc Starts a loop, and the process that owns it. An option that is unknown or wrong raises
@@ -68,7 +81,9 @@ start_link(#{callbacks := _} = Options) ->
 start_link(Options) ->
     py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
-%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run.
+%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run. One
+%% that is shut down cancels its tasks and waits for them for its `patience'; what does not end is
+%% logged.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) ->
     #{
@@ -92,6 +107,7 @@ stop(Loop, Timeout) ->
         {ok, Left} -> {ok, lists:map(fun task_info/1, Left)}
     catch
         exit:{timeout, _} ->
+            ?LOG_WARNING("~p is left behind: it did not end within ~p ms", [Loop, Timeout]),
             _ = [exit(Pid, kill) || Pid <- [pid(Loop)], is_pid(Pid)],
             {error, timeout};
         exit:_ ->
@@ -163,22 +179,43 @@ target(Options) ->
             end
     end.
 
-%% @doc The requests that wait for the loop, and all that are not answered yet.
+%% @doc The requests that wait for the loop, all that are not answered yet, and how long its
+%% turns take: what is ready waits for the turn before it. `lag' has the number of turns, the
+%% longest in microseconds, and how many took less than so many microseconds but more than the
+%% entry before; a bound of `infinity' comes last. The turn that runs now is not in it.
 -spec info(loop()) ->
-    {ok, #{pid := pid(), queued := non_neg_integer(), unanswered := non_neg_integer()}}
+    {ok, #{
+        pid := pid(),
+        queued := non_neg_integer(),
+        unanswered := non_neg_integer(),
+        lag := lag()
+    }}
     | {error, loop_down}.
 info(Loop) ->
     case pid(Loop) of
         undefined ->
             {error, loop_down};
         Pid ->
-            case py_nif:python_loop_of(Pid) of
-                {ok, Queued, Unanswered} ->
-                    {ok, #{pid => Pid, queued => Queued, unanswered => Unanswered}};
-                {error, Reason} ->
-                    {error, Reason}
+            case {py_nif:python_loop_of(Pid), py_nif:loop_lag(Pid)} of
+                {{ok, Queued, Unanswered}, {ok, Turns, Longest, Counts}} ->
+                    {ok, #{
+                        pid => Pid,
+                        queued => Queued,
+                        unanswered => Unanswered,
+                        lag => lag(Turns, Longest, Counts)
+                    }};
+                _ ->
+                    {error, loop_down}
             end
     end.
+
+lag(Turns, LongestNs, Counts) ->
+    Bounds = [1 bsl N || N <- lists:seq(0, length(Counts) - 2)] ++ [infinity],
+    #{
+        turns => Turns,
+        longest_us => LongestNs div 1000,
+        histogram => lists:zip(Bounds, Counts)
+    }.
 
 %% @doc What runs on the loop. The loop itself answers, so one that is stuck does not:
 %% `{error, timeout}'.

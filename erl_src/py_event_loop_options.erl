@@ -9,6 +9,7 @@
 -type checked() :: #{
     name := atom(),
     default := boolean(),
+    stuck_policy := py_watchdog:policy() | default,
     native := py_nif:python_loop_options()
 }.
 
@@ -21,10 +22,12 @@ check(Options) when is_map(Options) ->
     #{
         name => Name,
         default => Default,
+        stuck_policy => maps:get(stuck_policy, Options, default),
         native => #{
             name => atom_to_binary(Name),
             init => unicode:characters_to_binary(maps:get(init, Options, <<>>)),
             max_queue => maps:get(max_queue, Options, 100_000),
+            max_tasks => maps:get(max_tasks, Options, 1_000_000),
             patience => maps:get(patience, Options, 5000),
             own => thread(Options) =:= own,
             spin => micros(spin, Waiting),
@@ -82,10 +85,18 @@ valid(max_queue, Limit) when is_integer(Limit), Limit > 0 ->
     ok;
 valid(max_queue, Limit) ->
     bad({max_queue, Limit}, "a positive number of requests");
+valid(max_tasks, Limit) when is_integer(Limit), Limit > 0 ->
+    ok;
+valid(max_tasks, Limit) ->
+    bad({max_tasks, Limit}, "a positive number of requests");
 valid(patience, Millis) when is_integer(Millis), Millis >= 0 ->
     ok;
 valid(patience, Millis) ->
     bad({patience, Millis}, "milliseconds");
+valid(stuck_policy, Policy) when Policy =:= report; Policy =:= interrupt; Policy =:= restart ->
+    ok;
+valid(stuck_policy, Policy) ->
+    bad({stuck_policy, Policy}, "report, interrupt or restart");
 valid(default, Default) when is_boolean(Default) ->
     ok;
 valid(Key, Value) ->

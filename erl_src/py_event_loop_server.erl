@@ -15,17 +15,26 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, stop/2]).
+-export([start_link/1, stop/2, stuck_policy/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -record(state, {
     name :: atom(),
     loop :: py_nif:loop_ref(),
     token :: integer(),
+    stuck_policy :: py_watchdog:policy() | default,
     timers = py_keeper:new() :: py_keeper:timers(),
     %% Who wants to know what did not end.
-    stopping = [] :: [gen_server:from()]
+    stopping = [] :: [gen_server:from()],
+    %% Milliseconds that tasks have to end.
+    patience :: non_neg_integer(),
+    %% Whether the loop's thread has had its last word.
+    ended = false :: boolean()
 }).
+
+%% What a loop needs beyond the patience with its tasks: the finalizers of generators have a tenth
+%% of a second at least. Less than what the child spec adds.
+-define(GRACE, 500).
 
 -spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
 start_link(#{name := undefined} = Options) ->
@@ -42,18 +51,29 @@ started(ignore) -> {error, ignore}.
 stop(Loop, Timeout) ->
     gen_server:call(Loop, stop, Timeout).
 
+%% @doc What is to be done about this loop when it is stuck.
+-spec stuck_policy(pid()) -> py_watchdog:policy() | default.
+stuck_policy(Loop) ->
+    gen_server:call(Loop, stuck_policy, 1000).
+
 -spec init(py_event_loop_options:checked()) -> {ok, #state{}} | {stop, term()}.
-init(#{name := Name, default := IsDefault, native := Options}) ->
+init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Options}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
     Token = erlang:unique_integer(),
+    State = fun(Loop) ->
+        #state{
+            name = Name,
+            loop = Loop,
+            token = Token,
+            stuck_policy = Policy,
+            patience = maps:get(patience, Options)
+        }
+    end,
     case start(Token, Options) of
-        {ok, ready, Loop} ->
-            started_as(IsDefault, #state{name = Name, loop = Loop, token = Token});
-        {ok, starting, Loop} ->
-            wait_ready(#state{name = Name, loop = Loop, token = Token}, IsDefault);
-        {error, Reason} ->
-            {stop, Reason}
+        {ok, ready, Loop} -> started_as(IsDefault, State(Loop));
+        {ok, starting, Loop} -> wait_ready(State(Loop), IsDefault);
+        {error, Reason} -> {stop, Reason}
     end.
 
 start(Token, Options) ->
@@ -93,15 +113,17 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {noreply, #state{}}
     | {stop, normal, {ok, []}, #state{}}
-    | {reply, {error, unknown_call}, #state{}}.
+    | {reply, py_watchdog:policy() | default | {error, unknown_call}, #state{}}.
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
     case py_nif:python_loop_stop(State#state.loop) of
         ok -> {noreply, State#state{stopping = [From | Stopping]}};
         %% The thread's last message is on its way.
         {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
         %% Nobody has asked anything of it.
-        ended -> {stop, normal, {ok, []}, State}
+        ended -> {stop, normal, {ok, []}, State#state{ended = true}}
     end;
+handle_call(stuck_policy, _From, State) ->
+    {reply, State#state.stuck_policy, State};
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
     {reply, {error, unknown_call}, State}.
@@ -113,10 +135,9 @@ handle_cast(Cast, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({py_loop, Token, {ended, {ok, Left}}}, #state{token = Token} = State) ->
-    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, State#state.stopping),
-    {stop, normal, State};
+    {stop, normal, has_ended(Left, State)};
 handle_info({py_loop, Token, {failed, Exception}}, #state{token = Token} = State) ->
-    {stop, {loop_failed, Exception}, State};
+    {stop, {loop_failed, Exception}, State#state{ended = true}};
 %% The thread's last word follows.
 handle_info({loop_closed, _, _} = Message, #state{timers = Timers} = State) ->
     {noreply, State#state{timers = py_keeper:handle(Message, Timers)}};
@@ -131,7 +152,50 @@ handle_info(Message, #state{timers = Timers} = State) ->
             {noreply, State}
     end.
 
-%% The loop notices our end by its monitor, and comes to its own.
+has_ended(Left, #state{stopping = Stopping} = State) ->
+    _ = [report(Left, State) || Left =/= []],
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, Stopping),
+    State#state{stopping = [], ended = true}.
+
+report(Left, #state{name = Name, patience = Patience}) ->
+    ?LOG_WARNING("~p (~p): ~b tasks did not end within ~b ms of being cancelled: ~p", [
+        Name, self(), length(Left), Patience, Left
+    ]).
+
+%% A supervisor that shuts us down gives us time to end in order. After anything else the loop
+%% notices our end by its monitor, and comes to its own; who waits for an answer is told at once.
 -spec terminate(term(), #state{}) -> ok.
+terminate(Reason, #state{ended = false} = State) when
+    Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
+->
+    case py_nif:python_loop_stop(State#state.loop) of
+        %% Nobody has asked anything of it.
+        ended ->
+            ok;
+        %% `closed': the thread's last message is on its way.
+        _ ->
+            Timer = erlang:start_timer(State#state.patience + ?GRACE, self(), give_up),
+            wait_ended(Timer, State)
+    end;
 terminate(_Reason, _State) ->
     ok.
+
+wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
+    receive
+        {py_loop, Token, {ended, {ok, Left}}} ->
+            _ = has_ended(Left, State),
+            ok;
+        {py_loop, Token, {failed, Exception}} ->
+            ?LOG_ERROR("~p (~p) failed at its end: ~p", [State#state.name, self(), Exception]);
+        {timeout, Timer, give_up} ->
+            ?LOG_WARNING("~p (~p) is left behind: its thread does not come back from Python code", [
+                State#state.name, self()
+            ]);
+        Message ->
+            %% A loop that waits for its finalizers needs its keeper. Others who ask something
+            %% learn of our end by their monitors.
+            case py_keeper:is_message(Message) of
+                true -> wait_ended(Timer, State#state{timers = py_keeper:handle(Message, Timers)});
+                false -> wait_ended(Timer, State)
+            end
+    end.

@@ -22,14 +22,17 @@ start_link() ->
 -spec ensure_default() -> ok | {error, term()}.
 ensure_default() ->
     Init = application:get_env(erlang_loop, default_loop_init, <<>>),
-    Spec = py_event_loop:child_spec(#{name => py_default_loop, init => Init, default => true}),
+    Chosen = application:get_env(erlang_loop, default_loop_options, #{}),
+    Options = Chosen#{name => py_default_loop, init => Init, default => true},
+    Spec = py_event_loop:child_spec(Options),
     try supervisor:start_child(?MODULE, Spec) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok;
         {error, already_present} -> {error, loop_down};
         {error, Reason} -> {error, Reason}
     catch
-        exit:{noproc, _} -> {error, not_started}
+        %% It is not there, or was killed or shut down meanwhile.
+        exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.
 
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.

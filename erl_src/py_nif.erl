@@ -67,9 +67,12 @@
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    loop_lag/1,
     python_loop_threads/1,
     python_loop_runners/0
 ]).
+%% For py_watchdog.
+-export([watchdog_prepare/0, watchdog_look/1, watchdog_stacks/2, watchdog_interrupt/2]).
 %% For py_questions.
 -export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
 %% For py_actor.
@@ -177,6 +180,11 @@
     python_loop_stop/1,
     python_loop_of/1,
     python_loop_owners/0,
+    loop_lag/1,
+    watchdog_prepare/0,
+    watchdog_look/1,
+    watchdog_stacks/2,
+    watchdog_interrupt/2,
     output_started/1,
     output_stopped/0,
     output_done/2,
@@ -195,6 +203,7 @@
     name := binary(),
     init := binary(),
     max_queue := pos_integer(),
+    max_tasks := pos_integer(),
     patience := non_neg_integer(),
     own := boolean(),
     spin := integer(),
@@ -748,3 +757,34 @@ mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
 %% @private
 -spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
 mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).
+%% How many turns have taken less than 1, 2, 4, ... microseconds, and the longest in nanoseconds.
+%% @private
+-spec loop_lag(pid()) ->
+    {ok, Turns :: non_neg_integer(), Longest :: non_neg_integer(), [non_neg_integer()]}
+    | {error, loop_down}.
+loop_lag(_Owner) -> erlang:nif_error(not_loaded).
+
+%%% Loops that are stuck: see py_watchdog
+
+%% Makes Python ready to be looked at; it must be up.
+%% @private
+-spec watchdog_prepare() -> ok | {error, not_started | binary()}.
+watchdog_prepare() -> erlang:nif_error(not_loaded).
+
+%% The loops that have been in one turn for so many milliseconds. Wakes none.
+%% @private
+-spec watchdog_look(non_neg_integer()) ->
+    [{Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
+        Milliseconds :: non_neg_integer()}].
+watchdog_look(_Threshold) -> erlang:nif_error(not_loaded).
+
+%% The stacks of Python's threads come as `{py_stacks, Token, {ok, Text} | {error, Text}}'.
+%% @private
+-spec watchdog_stacks(Token :: integer(), PatienceMs :: non_neg_integer()) ->
+    ok | {error, not_started | binary()}.
+watchdog_stacks(_Token, _Patience) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec watchdog_interrupt(Id :: non_neg_integer(), Turn :: non_neg_integer()) ->
+    ok | {error, closed | binary()}.
+watchdog_interrupt(_Id, _Turn) -> erlang:nif_error(not_loaded).

@@ -17,6 +17,9 @@
     stop_cancels_tasks_and_runs_finalizers/1,
     stop_reports_what_does_not_end/1,
     stop_gives_up_a_stuck_loop/1,
+    a_supervisor_waits_for_finalizers/1,
+    a_supervisor_does_not_wait_for_ever/1,
+    a_supervisor_leaves_a_stuck_loop_behind/1,
     stop_twice_is_noproc/1,
     a_stopping_loop_takes_no_work/1,
     a_killed_loop_answers_1000_callers/1,
@@ -166,8 +169,11 @@ stop_reports_what_does_not_end(_Config) ->
     {ok, Loop} = start_link(#{patience => 100}),
     {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, []),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    ok = log_watch:start(),
     {ok, [#{name := Name, stack := [_ | _]}]} = py_event_loop:stop(Loop),
     ?assertEqual(<<"called.refuse_to_end">>, Name),
+    called:is_logged("1 tasks did not end within 100 ms of being cancelled"),
+    ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
 stop_gives_up_a_stuck_loop(_Config) ->
@@ -176,9 +182,60 @@ stop_gives_up_a_stuck_loop(_Config) ->
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
     timer:sleep(50),
+    ok = log_watch:start(),
     ?assertEqual({error, timeout}, py_event_loop:stop(Loop, 100)),
+    called:is_logged("is left behind"),
+    ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)),
     {ok, _} = py:call(called, release, []).
+
+a_supervisor_waits_for_finalizers(_Config) ->
+    Sup = supervise(#{name => my_loop}),
+    {ok, _} = py_event_loop:run(my_loop, called, generate, [<<"generator">>]),
+    %% Long enough for the loop to park, so that it needs its process to come to an end.
+    {ok, Task} = py_event_loop:submit(my_loop, called, end_slowly, [<<"x">>, 0.3]),
+    called:has_noted(<<"x started">>),
+    shut_down(Sup),
+    {ok, Events} = py:call(called, take_events, []),
+    ?assertEqual([<<"x ended">>, <<"generator finalized">>], Events),
+    ?assertEqual({error, cancelled}, py:await(Task)).
+
+a_supervisor_does_not_wait_for_ever(_Config) ->
+    ok = log_watch:start(),
+    Sup = supervise(#{name => my_loop, patience => 100}),
+    {ok, Task} = py_event_loop:submit(my_loop, called, refuse_to_end, []),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(my_loop, called, count_tasks, []) end),
+    shut_down(Sup),
+    called:is_logged("my_loop"),
+    called:is_logged("1 tasks did not end within 100 ms of being cancelled"),
+    called:is_logged("refuse_to_end"),
+    ok = log_watch:stop(),
+    ?assertEqual({error, loop_down}, py:await(Task)).
+
+a_supervisor_leaves_a_stuck_loop_behind(_Config) ->
+    ok = log_watch:start(),
+    Sup = supervise(#{name => my_loop, patience => 100}),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py_event_loop:submit(my_loop, called, block_loop, []),
+    eventually:is(0, fun() -> queued(my_loop) end),
+    shut_down(Sup),
+    called:is_logged("is left behind: its thread does not come back"),
+    ok = log_watch:stop(),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    {ok, _} = py:call(called, release, []).
+
+supervise(Options) ->
+    {ok, Sup} = supervisor:start_link(?MODULE, py_event_loop:child_spec(Options)),
+    Sup.
+
+%% Returns when the supervisor, and so its loop, is gone.
+shut_down(Sup) ->
+    unlink(Sup),
+    Monitor = monitor(process, Sup),
+    exit(Sup, shutdown),
+    receive
+        {'DOWN', Monitor, _, _, shutdown} -> ok
+    end.
 
 stop_twice_is_noproc(_Config) ->
     {ok, Loop} = start_link(#{}),

@@ -32,6 +32,8 @@
     unknown_messages_are_logged_and_survived/1,
     calls_for_keepers_only_cannot_hurt/1
 ]).
+%% For py_fuzz_SUITE.
+-export([functions/0, signatures/0]).
 
 all() ->
     [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].
@@ -154,7 +156,7 @@ signatures() ->
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],
-        stream_submit => [term, term, term, term],
+        stream_submit => [term, term, pid, size],
         stream_demand => [poll_set, id],
         stream_cancel => [poll_set],
         questions_started => [pid],
@@ -170,6 +172,10 @@ signatures() ->
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
         python_loop_of => [pid],
+        loop_lag => [pid],
+        watchdog_look => [size],
+        watchdog_stacks => [int, size],
+        watchdog_interrupt => [size, size],
         output_started => [bool],
         output_done => [poll_set, size],
         logging_started => [size]

@@ -26,10 +26,14 @@
     a_process_that_answers_a_question/1,
     an_actor/1,
     the_supervisor_of_actors/1,
+    the_watchdog/1,
     the_default_loop/1,
     the_supervisor_of_the_default_loop/1,
     a_loop_started_from_Erlang/1,
+    a_loop_of_a_pool/1,
+    a_pool/1,
     a_process_that_called_Python/1,
+    the_consumer_of_a_stream/1,
     a_loop_of_callbacks/1,
     the_receiver_of_callbacks/1,
     a_process_that_waits_in_poll_events/1,
@@ -45,7 +49,8 @@
 -export([kill_questions/0, kill_answerer/0, kill_actor/0, kill_actors/0]).
 %% Called by Python.
 -export([say_and_wait/2]).
--export([kill_calls/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0, kill_caller/0]).
+-export([kill_calls/0, kill_watchdog/0, kill_default_loop/0, kill_loop_supervisor/0, kill_loop/0]).
+-export([kill_caller/0, kill_loop_of_pool/0, kill_pool/0, kill_consumer/0]).
 
 all() ->
     [every_row_has_a_test | tests()].
@@ -385,6 +390,18 @@ await(Message) ->
     receive
         Message -> ok
     end.
+the_watchdog(_Config) -> called:in_node([{stuck_after, 200}], kill_watchdog, ?MODULE).
+
+kill_watchdog() ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ok = log_watch:start(),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2]),
+    called:is_logged("sleep_on_the_loop"),
+    _ = mortal:kill_registered(py_watchdog),
+    true = ets:delete_all_objects(log_watch),
+    called:is_logged("sleep_on_the_loop"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    log_watch:stop().
 
 the_default_loop(_Config) ->
     Init = <<"import called; called.note('init')">>,
@@ -430,6 +447,68 @@ kill_loop() ->
     ?assertEqual({error, loop_down}, py:await(Task)),
     ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
     called:has_noted(<<"x cancelled">>).
+
+a_loop_of_a_pool(_Config) -> called:in_node([], kill_loop_of_pool, ?MODULE).
+
+kill_loop_of_pool() ->
+    Init = <<"import called; called.note('init')">>,
+    {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 2, init => Init}),
+    {ok, [<<"init">>, <<"init">>]} = py:call(called, take_events, []),
+    Other = whereis(my_pool_2),
+    {ok, Lost} = py_event_loop:submit(my_pool_1, called, wait_for_ever, [<<"x">>]),
+    {ok, Kept} = py_event_loop:submit(my_pool_2, asyncio, sleep, [0.2, <<"kept">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(whereis(my_pool_1)),
+    {error, loop_down} = py:await(Lost),
+    {ok, 3} = py_event_loop_pool:run(my_pool, called, add_later, [1, 2]),
+    {ok, <<"kept">>} = py:await(Kept),
+    eventually:is(true, fun() ->
+        {ok, Events} = py:eval(<<"__import__('called').events">>),
+        lists:member(<<"init">>, Events) andalso lists:member(<<"x cancelled">>, Events)
+    end),
+    eventually:is(true, fun() -> is_pid(whereis(my_pool_1)) end),
+    {ok, 3} = py_event_loop:run(my_pool_1, called, add_later, [1, 2]),
+    Other = whereis(my_pool_2),
+    ok = py_event_loop_pool:stop(my_pool).
+
+a_pool(_Config) -> called:in_node([], kill_pool, ?MODULE).
+
+kill_pool() ->
+    Spec = py_event_loop_pool:child_spec(#{name => my_pool, size => 2}),
+    %% Any supervisor will do.
+    {ok, Pool} = supervisor:start_child(erlang_loop_sup, Spec),
+    {ok, Task} = py_event_loop_pool:submit(my_pool, called, wait_for_ever, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    mortal:kill(Pool),
+    {error, _} = py:await(Task),
+    called:has_noted(<<"x cancelled">>),
+    eventually:is({ok, 3}, fun() -> py_event_loop_pool:run(my_pool, called, add_later, [1, 2]) end),
+    {ok, [#{pid := _}, #{pid := _}]} = py_event_loop_pool:info(my_pool),
+    true = Pool =/= whereis(my_pool),
+    ok.
+
+the_consumer_of_a_stream(_Config) -> called:in_node([], kill_consumer, ?MODULE).
+
+kill_consumer() ->
+    Self = self(),
+    Consumer = spawn(fun() ->
+        _ = [
+            {ok, _} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1})
+         || Function <- [tracked, plain_tracked]
+        ],
+        _ = [receive {py_stream, _, {data, 0}} -> ok end || _ <- [1, 2]],
+        Self ! ready,
+        receive
+            never -> ok
+        end
+    end),
+    receive
+        ready -> ok
+    end,
+    {ok, 2} = py:call(streamed, count_open, []),
+    mortal:kill(Consumer),
+    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
+    ok.
 
 a_process_that_called_Python(_Config) -> called:in_node([], kill_caller, ?MODULE).
 

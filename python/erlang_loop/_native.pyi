@@ -69,9 +69,19 @@ def watch_fd(
     """As `_add_reader` or `_add_writer`, told once per change (`edge`) or once only (`oneshot`)."""
 
 def rearm_fd(
-    event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
+    event_loop: asyncio.AbstractEventLoop,
+    fd: int,
+    writing: bool,
+    oneshot: bool,
+    handle: Handle,
+    /,
 ) -> bool:
-    """Has a `oneshot` watch told once more; False if `handle` is no longer that watch's."""
+    """Has a watch that is silent told again; False if `handle` is no longer that watch's."""
+
+def pause_fd(
+    event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
+) -> None:
+    """Has a watch told nothing until it is armed again."""
 
 def call_soon_prioritized(
     event_loop: asyncio.AbstractEventLoop,

@@ -59,6 +59,13 @@ def shellcheck_left_out() -> str:
     return "" if shutil.which("shellcheck") else "shellcheck is not installed"
 
 
+def cargo_fuzz_left_out() -> str:
+    # The same programs run in the step cargo, as tests/fuzz_core.rs, without coverage as a guide.
+    command = ("cargo", "+nightly", "fuzz", "--version")
+    found = subprocess.run(command, check=False, capture_output=True)
+    return "cargo +nightly fuzz is not installed" if found.returncode else ""
+
+
 def shell_scripts() -> list[str]:
     """The files that name a shell in their first line, and the one that others source."""
     found = ["native/python_env"]
@@ -101,6 +108,7 @@ STEPS = (
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
         },
     ),
+    Step("cargo-fuzz", ("scripts/cargo_fuzz", "5"), left_out=cargo_fuzz_left_out),
     Step("compile", ("rebar3", "as", "strict", "compile")),
     Step("xref", ("rebar3", "xref")),
     Step("dialyzer", ("rebar3", "dialyzer")),

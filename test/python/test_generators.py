@@ -271,6 +271,48 @@ def test_a_number_taken_over_by_another_socket(generators):
         assert seen == [errno.EBADF]
 
 
+def test_data_that_comes_while_the_task_does_something_else(generators):
+    """It is neither lost nor does it keep the loop awake meanwhile."""
+    with pair() as (near, far):
+
+        def reader():
+            yield from await_read(near)
+            near.recv(1)
+            far.send(b"early")
+            begun = time.thread_time()
+            yield from sleep(0.2)
+            spent = time.thread_time() - begun
+            yield from await_read(near)
+            first = near.recv(3)
+            yield from await_read(near)  # The rest is still there.
+            first += near.recv(3)
+            far.send(b"late")
+            yield from await_write(near)
+            yield from await_read(near)
+            return spent, first + near.recv(9)
+
+        far.send(b"x")
+        spent, read = generators.run_until_complete(reader())
+        assert read == b"earlylate"
+        assert spent < 0.1
+
+
+def test_a_watch_that_was_taken_away(generators):
+    """By a callback for the same socket: the task hears of the next event all the same."""
+    with pair() as (near, far):
+
+        def reader():
+            far.send(b"x")
+            yield from await_read(near)
+            near.recv(1)
+            generators.add_reader(near, print)
+            far.send(b"y")
+            yield from await_read(near)
+            return near.recv(9)
+
+        assert generators.run_until_complete(reader()) == b"y"
+
+
 def test_two_tasks_for_one_socket(generators):
     """The second hears of it; the first goes on waiting."""
     with pair() as (near, far):

@@ -89,3 +89,19 @@ async def test_peer_credentials(loop, tmp_path):
     assert int.from_bytes(credentials[:4], sys.byteorder) == os.getpid()
     client.transport.close()
     await server.lost
+
+
+async def test_only_sockets_are_replaced(loop, tmp_path):
+    """A file, a folder or a FIFO at the path is somebody's, and stays."""
+    file = tmp_path / "file"
+    file.write_text("precious")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (file, folder, fifo):
+        with pytest.raises(OSError):
+            await loop.create_unix_server(Recorder, str(path))
+    assert file.read_text() == "precious"
+    assert folder.is_dir()
+    assert fifo.is_fifo()

@@ -4,7 +4,7 @@
 -module(leak_check).
 
 -export([begin_case/1, end_case/1]).
--export([snapshot/0, back_to/1, fds/0, threads/0, resident_bytes/0]).
+-export([snapshot/0, back_to/1, more_than/1, fds/0, threads/0, resident_bytes/0]).
 
 -opaque snapshot() :: #{fds | loops | threads | processes => non_neg_integer()}.
 -export_type([snapshot/0]).
@@ -37,15 +37,18 @@ snapshot() ->
 %% @doc Waits until there is no more than there was.
 -spec back_to(snapshot()) -> ok.
 back_to(Before) ->
-    eventually:is(#{}, fun() ->
-        maps:filtermap(
-            fun(What, Now) ->
-                Then = maps:get(What, Before),
-                Now > Then andalso {true, {Then, Now}}
-            end,
-            snapshot()
-        )
-    end).
+    eventually:is(#{}, fun() -> more_than(Before) end).
+
+%% @doc Of what there is more now, with both numbers.
+-spec more_than(snapshot()) -> #{atom() => {non_neg_integer(), non_neg_integer()}}.
+more_than(Before) ->
+    maps:filtermap(
+        fun(What, Now) ->
+            Then = maps:get(What, Before),
+            Now > Then andalso {true, {Then, Now}}
+        end,
+        snapshot()
+    ).
 
 %% @doc The fds of the kinds that loops and their users have. (Not files: Common Test opens
 %% those as it goes along.)

@@ -1,7 +1,7 @@
 %% @doc Nodes of their own, for what can be done only once in a node or ends it.
 -module(other_node).
 
--export([start/1, start/2, call/4, stop/1, run/1, run/2]).
+-export([start/1, start/2, start_with_fds/2, call/4, stop/1, run/1, run/2]).
 
 %% @doc A node with the application loaded and `Env' as its settings.
 -spec start([{atom(), term()}]) -> pid().
@@ -11,7 +11,19 @@ start(Env) ->
 %% @doc As start/1, with further arguments for `erl'.
 -spec start([{atom(), term()}], [string()]) -> pid().
 start(Env, Args) ->
-    {ok, Node, _} = peer:start_link(#{connection => standard_io, args => paths() ++ Args}),
+    configured(#{connection => standard_io, args => paths() ++ Args}, Env).
+
+%% @doc As start/1, with so many fds, or as many as the system allows.
+-spec start_with_fds(pos_integer(), [{atom(), term()}]) -> pid().
+start_with_fds(Count, Env) ->
+    Script = io_lib:format(
+        "ulimit -n ~b 2>/dev/null || ulimit -n $(ulimit -Hn); exec erl \"$@\"", [Count]
+    ),
+    Shell = {os:find_executable("sh"), ["-c", lists:flatten(Script), "erl"]},
+    configured(#{connection => standard_io, exec => Shell, args => paths()}, Env).
+
+configured(Options, Env) ->
+    {ok, Node, _} = peer:start_link(Options),
     ok = call(Node, application, load, [erlang_loop]),
     _ = [ok = call(Node, application, set_env, [erlang_loop, Key, Value]) || {Key, Value} <- Env],
     Node.

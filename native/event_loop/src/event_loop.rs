@@ -127,6 +127,15 @@ impl EventLoop {
         self.open_watches()?.pause(set, id, dir)
     }
 
+    /// See [`Watches::pause_fd`].
+    ///
+    /// # Errors
+    /// As there, and [`Closed`](Error::Closed).
+    pub fn pause_fd(&self, fd: RawFd, dir: Direction) -> Result<()> {
+        let set = self.set()?;
+        self.open_watches()?.pause_fd(set, fd, dir)
+    }
+
     /// See [`Watches::resume`].
     ///
     /// # Errors

@@ -123,6 +123,20 @@ impl Watches {
         self.set_paused(set, id, dir, true)
     }
 
+    /// As [`pause`](Self::pause), for whatever watch `fd` has in this direction.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub fn pause_fd(&mut self, set: &EpollSet, fd: RawFd, dir: Direction) -> Result<()> {
+        let slot = self.slots.get(&fd).ok_or(Error::Stale)?;
+        let id = WatchId {
+            fd,
+            generation: slot.generation,
+            serial: slot.peek(dir).ok_or(Error::Stale)?.serial,
+        };
+        self.pause(set, id, dir)
+    }
+
     /// Tells a paused watch again. Twice is once.
     ///
     /// # Errors

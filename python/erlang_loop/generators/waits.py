@@ -1,7 +1,9 @@
 """Tasks that wait for fds.
 
-A wait is a one-shot watch of the native loop, kept for the next wait of the same task for the same
-socket: asking for one more event is then one system call, and nothing is made anew.
+A wait is a watch of the native loop, kept for the next wait of the same task for the same socket.
+One for reading stays armed, because a task that reads most often reads again: then waiting once
+more costs no system call. If data comes while nobody waits for it, the watch is paused. One for
+writing is told once: there is room nearly always.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _ENDLESS = ((None,), ())
 class Wait:
     """A task's watch of one direction of a socket."""
 
-    __slots__ = ("core", "fd", "file", "handle", "task", "timer", "waiting", "writing")
+    __slots__ = ("armed", "core", "fd", "file", "handle", "task", "timer", "waiting", "writing")
 
     def __init__(self, core: Core, task: Task[Any], file: Any, fd: int, writing: bool) -> None:
         self.core = core
@@ -33,6 +35,7 @@ class Wait:
         self.fd = fd
         self.writing = writing
         self.waiting = True
+        self.armed = not writing
         self.handle: _native.Handle
         self.timer: _native.TimerHandle | None = None
 
@@ -41,12 +44,21 @@ class Wait:
         file = request[1]
         if file is not self.file or file.fileno() != self.fd or request[2:] not in _ENDLESS:
             return False
-        # False if the fd has another watch since: it was closed, and its number used again.
-        self.waiting = rearm_fd(self.core, self.fd, self.writing, self.handle)
+        # The fd may have another watch since: it was closed, and its number used again.
+        if self.armed:
+            self.waiting = not self.handle.cancelled()
+        else:
+            writing = self.writing
+            self.waiting = rearm_fd(self.core, self.fd, writing, writing, self.handle)
+            self.armed = self.waiting and not writing
         return self.waiting
 
     def ready(self) -> None:
-        if self.waiting:
+        if not self.waiting:
+            if self.armed:
+                self.armed = False
+                _native.pause_fd(self.core, self.fd, self.writing, self.handle)
+        else:
             self.waiting = False
             if self.timer is not None:
                 self.cancel()
@@ -105,7 +117,7 @@ class Waits:
         context = task._context
         try:
             wait.handle = _native.watch_fd(
-                self._core, fd, writing, False, True, wait.ready, (), context
+                self._core, fd, writing, False, writing, wait.ready, (), context
             )
         except PermissionError:
             # A file on disk: always ready.

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import itertools
 import threading
 import time
 from typing import Any
+
+import erlang_loop
 
 events: list[str] = []
 _release = threading.Event()
@@ -121,6 +125,87 @@ async def ignore_cancellation(name: str) -> str:
     return "went on"
 
 
+_arrived = 0
+
+
+async def meet_at_the_end(name: str, others: int) -> None:
+    """When cancelled, waits for so many others that were cancelled, on any loop."""
+    global _arrived
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        _arrived += 1
+        # The others are on other loops, where no Event of asyncio reaches.
+        while _arrived < others:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        events.append(f"{name} met")
+
+
+def nobody_arrived() -> None:
+    global _arrived
+    _arrived = 0
+
+
+async def end_slowly(name: str, seconds: float) -> None:
+    """Its finalizer takes time."""
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(seconds)
+        events.append(f"{name} ended")
+
+
+async def fail_at_the_end(name: str) -> None:
+    """Its finalizer raises."""
+    events.append(f"{name} started")
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        raise KeyError("in a finalizer")
+
+
+async def leave_failing_generator() -> None:
+    """Leaves an asynchronous generator whose finalizer raises, with the loop's end."""
+
+    async def numbers() -> Any:
+        try:
+            yield 1
+        finally:
+            _kept.clear()
+            raise KeyError("in a finalizer")
+
+    generator = numbers()
+    _kept.append(generator)
+    await generator.__anext__()
+
+
+def forget_coroutine() -> str:
+    """Makes a coroutine and never awaits it."""
+    add_later(1, 2)  # type: ignore[unused-coroutine]
+    return "forgotten"
+
+
+def hide_coroutine() -> list[Any]:
+    """Answers a coroutine where nobody looks for one."""
+    return [add_later(1, 2)]
+
+
+def panic_type() -> type[BaseException]:
+    """What a panic in native code looks like in Python; it goes on as a panic in native code."""
+    return next(c for c in BaseException.__subclasses__() if c.__name__ == "PanicException")
+
+
+def panic() -> None:
+    raise panic_type()("on purpose")
+
+
+async def panic_later() -> None:
+    await asyncio.sleep(0)
+    raise panic_type()("on purpose")
+
+
 async def refuse_to_end() -> None:
     """Cancelling it has no effect."""
     while True:
@@ -233,3 +318,43 @@ async def mark_loop() -> bool:
     marked = hasattr(loop, "marked")
     loop.marked = True  # type: ignore[attr-defined]
     return marked
+
+
+# ---- loops that are stuck ----
+
+
+async def sleep_on_the_loop(seconds: float) -> str:
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "slept"
+
+
+async def count_in_c(count: int) -> str:
+    """One call into C that does not give the GIL away."""
+    collections.deque(itertools.repeat(0, count), maxlen=0)
+    return "counted"
+
+
+async def spin_for_ever() -> None:
+    while True:
+        try:
+            sum(range(100))
+        except Exception:
+            continue
+
+
+def run_a_loop_that_sleeps(seconds: float) -> str:
+    return erlang_loop.run(sleep_on_the_loop(seconds))
+
+
+_spinning = True
+
+
+async def spin_until_interrupted() -> None:
+    note("spins")
+    while _spinning:
+        pass
+
+
+def end_spinning() -> None:
+    global _spinning
+    _spinning = False

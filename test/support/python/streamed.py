@@ -205,3 +205,13 @@ def plain_naps(n: int, seconds: float) -> Iterator[int]:
 async def leaves(code: int) -> AsyncIterator[int]:
     yield 0
     raise SystemExit(code)
+
+
+async def panics() -> AsyncIterator[int]:
+    yield 0
+    called.panic()
+
+
+def plain_panics() -> Iterator[int]:
+    yield 0
+    called.panic()

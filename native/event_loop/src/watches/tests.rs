@@ -193,3 +193,20 @@ fn tokens_come_apart_as_they_were_put_together() {
         assert!(token(fd, generation) < crate::parking::TIMER_TOKEN);
     }
 }
+
+#[test]
+fn a_watch_is_paused_by_its_descriptor() {
+    let mut b = Bench::new();
+    assert_eq!(b.table.pause_fd(&b.set, b.fd(), R), Err(Error::Stale));
+    b.watch(R, 1, Mode::LEVEL);
+    b.near.write_all(b"x").unwrap();
+    assert_eq!(b.told(), (Some(1), None));
+    let fd = b.fd();
+    b.table.pause_fd(&b.set, fd, R).unwrap();
+    b.table.pause_fd(&b.set, fd, R).unwrap();
+    assert_eq!(b.table.pause_fd(&b.set, fd, W), Err(Error::Stale));
+    assert_eq!(b.told(), (None, None));
+    // Watching it anew is how it is told again.
+    b.watch(R, 1, Mode::LEVEL);
+    assert_eq!(b.told(), (Some(1), None));
+}

@@ -34,24 +34,44 @@ fn event_loop_destroy<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
 }
 
 #[rustler::nif]
-fn event_loop_set_router<'a>(env: Env<'a>, native: Ref<LoopRef>, pid: LocalPid) -> Term<'a> {
+fn event_loop_set_router<'a>(
+    env: Env<'a>,
+    native: Ref<LoopRef>,
+    pid: LocalPid,
+) -> NifResult<Term<'a>> {
     set_keeper(env, &native, pid, Role::Router)
 }
 
 #[rustler::nif]
-fn event_loop_set_worker<'a>(env: Env<'a>, native: Ref<LoopRef>, pid: LocalPid) -> Term<'a> {
+fn event_loop_set_worker<'a>(
+    env: Env<'a>,
+    native: Ref<LoopRef>,
+    pid: LocalPid,
+) -> NifResult<Term<'a>> {
     set_keeper(env, &native, pid, Role::Worker)
 }
 
-fn set_keeper<'a>(env: Env<'a>, native: &Ref<LoopRef>, pid: LocalPid, role: Role) -> Term<'a> {
-    let adopted = native
-        .open()
-        .and_then(|native| native.adopt(Sender::Scheduler(env), pid, role, true));
-    match adopted {
-        Ok(true) => atoms::ok().encode(env),
-        Ok(false) => (atoms::error(), atoms::not_alive()).encode(env),
-        Err(error) => (atoms::error(), error).encode(env),
+fn set_keeper<'a>(
+    env: Env<'a>,
+    native: &Ref<LoopRef>,
+    pid: LocalPid,
+    role: Role,
+) -> NifResult<Term<'a>> {
+    let native = match native.open() {
+        Ok(native) => native,
+        Err(error) => return Ok((atoms::error(), error).encode(env)),
+    };
+    // A loop that a process serves ends with that process, so it cannot be given away.
+    if native.owner.is_some() {
+        return Err(rustler::Error::BadArg);
     }
+    Ok(
+        match native.adopt(Sender::Scheduler(env), pid, role, true) {
+            Ok(true) => atoms::ok().encode(env),
+            Ok(false) => (atoms::error(), atoms::not_alive()).encode(env),
+            Err(error) => (atoms::error(), error).encode(env),
+        },
+    )
 }
 
 #[rustler::nif]

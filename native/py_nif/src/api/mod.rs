@@ -16,3 +16,4 @@ mod signals;
 mod tasks;
 mod test_sockets;
 mod timers;
+mod watchdog;

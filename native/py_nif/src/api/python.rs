@@ -2,7 +2,9 @@
 //! `{py_main, Token, Result}`, because Python may take its time and a scheduler thread never
 //! waits for it.
 
+use std::any::Any;
 use std::ffi::CString;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
@@ -76,11 +78,13 @@ fn python_main<'a>(
     let caller = env.pid();
     let asked = Origin::new(env, leader);
     let posted = main_thread::post(move |py| {
-        let answer = origin::within(py, &asked, || {
-            main_thread::call(py, &module, &function, &arguments)
-        });
+        let called = catch_unwind(AssertUnwindSafe(|| {
+            origin::within(py, &asked, || {
+                main_thread::call(py, &module, &function, &arguments)
+            })
+        }));
         lines::end(&asked.target());
-        match answer {
+        match called.unwrap_or_else(|panic| Err(panic_text(&*panic))) {
             Ok(value) => reply(&caller, token, (atoms::ok(), value)),
             Err(why) => reply(&caller, token, (atoms::error(), Error::Python(why))),
         }
@@ -165,11 +169,12 @@ fn on_main_thread<'a>(
     let posted = main_thread::post(move |py| {
         // A caller that died needs no answer.
         let _ = OwnedEnv::new().send_and_clear(&caller, |env| {
-            let result = match work(py, env) {
-                Ok(term) => (atoms::ok(), term).encode(env),
-                Err(error) => {
+            let result = match catch_unwind(AssertUnwindSafe(|| work(py, env))) {
+                Ok(Ok(term)) => (atoms::ok(), term).encode(env),
+                Ok(Err(error)) => {
                     (atoms::error(), convert::exception::to_term(env, py, &error)).encode(env)
                 }
+                Err(panic) => (atoms::error(), Error::Python(panic_text(&*panic))).encode(env),
             };
             (atoms::py_main(), token, result)
         });
@@ -190,6 +195,16 @@ fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
 #[rustler::nif]
 fn python_running() -> bool {
     main_thread::is_up()
+}
+
+/// A panic in native code, also one that came through Python code, must not leave its caller
+/// without an answer.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a panic in native code: {}", text.unwrap_or("unknown"))
 }
 
 fn reply(caller: &LocalPid, token: i64, result: impl Encoder) {

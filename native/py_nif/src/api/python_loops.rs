@@ -6,8 +6,8 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, Error};
-use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::error::Error;
+use crate::loops::{registry, LoopRef, NativeLoop, RequestLimits};
 use crate::output::Origin;
 use crate::python::loop_thread::{self, Owner, Start};
 use crate::python::{main_thread, runners};
@@ -18,6 +18,7 @@ struct Options {
     name: String,
     init: String,
     max_queue: usize,
+    max_tasks: usize,
     /// Milliseconds.
     patience: u64,
     /// A thread of its own.
@@ -68,7 +69,11 @@ fn python_loop_start<'a>(
         own: options.own,
         announce,
     };
-    let started = NativeLoop::for_requests(env, policy, options.max_queue, Box::new(start));
+    let limits = RequestLimits {
+        queue: options.max_queue,
+        tasks: options.max_tasks,
+    };
+    let started = NativeLoop::for_requests(env, policy, limits, Box::new(start));
     Ok(match started {
         Ok(native) => {
             let seated = !announce || native.seat.as_ref().is_some_and(|seat| seat.fill());
@@ -87,13 +92,19 @@ fn python_loop_start<'a>(
     })
 }
 
-/// Coroutines of `py:call` run there.
+/// Coroutines of `py:call` run there. Only the process that owns the loop may say so: another
+/// loop would never answer.
 #[rustler::nif]
-fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let result = native
-        .open()
-        .map(|native| loop_thread::set_default_loop(&native));
-    done_or_error(env, result)
+fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<Term<'a>> {
+    let native = match native.open() {
+        Ok(native) => native,
+        Err(error) => return Ok((atoms::error(), error).encode(env)),
+    };
+    if native.owner != Some(env.pid()) {
+        return Err(rustler::Error::BadArg);
+    }
+    loop_thread::set_default_loop(&native);
+    Ok(atoms::ok().encode(env))
 }
 
 /// It takes no more work, cancels its tasks and ends. `ended`: nothing was ever asked of it, and

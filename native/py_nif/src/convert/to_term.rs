@@ -19,6 +19,11 @@ use crate::beam::terms::{self, Word};
 /// Values in a value. A few lists, each with the one before in it twice, would fill any memory.
 const MAX_VALUES: usize = 30_000_000;
 
+/// Every so many levels down a value is looked at for containing itself: one with much else in it
+/// would be converted thousands of times over before it is too deep. Divides `MAX_DEPTH`, so that
+/// it is the reason given then too.
+const LOOK_FOR_RECURSION: usize = 100;
+
 /// Converts `value` into a term of `env`.
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     match open(env, value, 0).map_err(|error| error.within("result"))? {
@@ -328,8 +333,12 @@ impl<'a, 'py> Walk<'a, 'py> {
     }
 
     fn push(&mut self, mut inner: Frame<'py>) -> Result<(), ConvertError> {
-        if self.frames.len() >= MAX_DEPTH {
-            return Err(self.too_deep());
+        let depth = self.frames.len();
+        if depth >= LOOK_FOR_RECURSION && depth.is_multiple_of(LOOK_FOR_RECURSION) {
+            self.refuse_recursion()?;
+        }
+        if depth >= MAX_DEPTH {
+            return Err(ConvertError::refused("nested more than 10,000 deep"));
         }
         inner.start = self.words.len();
         self.frames.push(inner);
@@ -337,19 +346,19 @@ impl<'a, 'py> Walk<'a, 'py> {
     }
 
     #[cold]
-    fn too_deep(&mut self) -> ConvertError {
+    fn refuse_recursion(&mut self) -> Result<(), ConvertError> {
         let at = |frame: &Frame| frame.object.as_ptr();
         let last = self.frames.last().map(at);
         // A value that contains itself comes again and again; the path is cut where it does
         // for the first time.
         let mut again = (0..self.frames.len()).filter(|&i| Some(at(&self.frames[i])) == last);
-        match (again.next(), again.next()) {
-            (Some(_), Some(second)) => {
-                self.frames.truncate(second);
-                ConvertError::refused("a value that contains itself (recursion) cannot be sent")
-            }
-            _ => ConvertError::refused("nested more than 10,000 deep"),
+        if let (Some(_), Some(second)) = (again.next(), again.next()) {
+            self.frames.truncate(second);
+            return Err(ConvertError::refused(
+                "a value that contains itself (recursion) cannot be sent",
+            ));
         }
+        Ok(())
     }
 
     /// The innermost container, whose elements are all there.

@@ -13,7 +13,7 @@ use rustler::{Env, LocalPid};
 use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, Place, PollSet, Posted, Requests, Seat};
+use super::{registry, Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
@@ -38,6 +38,7 @@ pub struct NativeLoop {
     pub policy: WaitPolicy,
     pub signals: Signals,
     pub requests: Requests,
+    pub pulse: Pulse,
     /// The thread that runs it, if it takes requests.
     pub thread: OnceLock<LoopThread>,
     /// Answers and messages of Erlang for code that runs on this loop.
@@ -70,7 +71,7 @@ struct Watch {
 #[derive(Default)]
 struct Served {
     owner: Option<LocalPid>,
-    limit: usize,
+    limits: RequestLimits,
     place: Option<Box<dyn Place>>,
 }
 
@@ -104,17 +105,17 @@ impl NativeLoop {
     }
 
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns.
-    /// It takes requests, and has at most `limit` of them waiting. It rests, and `place` finds a
+    /// It takes requests, and has at most `limits` of them. It rests, and `place` finds a
     /// thread for it when it is first woken.
     pub fn for_requests(
         env: Env<'_>,
         policy: WaitPolicy,
-        limit: usize,
+        limits: RequestLimits,
         place: Box<dyn Place>,
     ) -> Result<Arc<Self>> {
         let served = Served {
             owner: Some(env.pid()),
-            limit,
+            limits,
             place: Some(place),
         };
         let native = Self::create(Driver::Python, policy, served)?;
@@ -137,7 +138,8 @@ impl NativeLoop {
             },
             policy,
             signals: Signals::default(),
-            requests: Requests::new(served.limit),
+            requests: Requests::new(served.limits),
+            pulse: Pulse::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),
             seat,
@@ -243,9 +245,10 @@ impl NativeLoop {
         registry::forget_default_router(pid);
         let sender = Sender::Scheduler(env);
         if role == Some(Role::Worker) {
-            // Its owner is gone. A Python thread that runs the loop must leave it first.
-            self.orphaned.store(true, Ordering::Release);
+            // Its owner is gone: who waits is told so, before the thread that runs the loop sees it
+            // and cancels tasks, whose answer would be another. That thread must leave it first.
             self.requests.end(sender);
+            self.orphaned.store(true, Ordering::Release);
             // Futures of a closed loop: nobody waits for them.
             self.posts.close();
             drop(self.posts.take());
@@ -475,18 +478,32 @@ impl NativeLoop {
                     self.tell_closed(sender, &pid, None);
                 }
             }
-            Sender::Thread => {
-                // Without a keeper (its worker died) the node's router does it.
-                let told = keeper_pid
-                    .or_else(registry::default_router)
-                    .is_some_and(|pid| self.tell_closed(sender, &pid, Some(poll_set.clone())));
-                match self.ever_armed.load(Ordering::Acquire) {
-                    true if !told => registry::release_later(poll_set),
-                    true => {}
-                    // No message of the keeper's is acted upon any more: the loop is closed.
-                    false => poll_set.let_go(),
-                }
+            Sender::Thread => self.closed_by_thread(keeper_pid, poll_set),
+        }
+    }
+
+    /// A thread of ours cannot take the epoll fd out of the VM's poller: a process is told to.
+    fn closed_by_thread(&self, keeper: Option<LocalPid>, poll_set: Ref<PollSet>) {
+        let sender = Sender::Thread;
+        if !self.ever_armed.load(Ordering::Acquire) {
+            if let Some(pid) = keeper {
+                self.tell_closed(sender, &pid, None);
             }
+            // No message of the keeper's is acted upon any more: the loop is closed.
+            return poll_set.let_go();
+        }
+        registry::to_be_released(self.id, poll_set.clone());
+        // The router, which is there for good; a worker may be on its way out.
+        match (registry::default_router(), keeper) {
+            (Some(router), Some(keeper)) if router != keeper => {
+                self.tell_closed(sender, &keeper, None);
+                self.tell_closed(sender, &router, Some(poll_set));
+            }
+            (Some(pid), _) | (None, Some(pid)) => {
+                self.tell_closed(sender, &pid, Some(poll_set));
+            }
+            // The next router finds it.
+            (None, None) => {}
         }
     }
 
@@ -507,6 +524,7 @@ impl NativeLoop {
 
     /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
     pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
+        registry::released(self.id);
         match self.core.raw_fd() {
             Some(fd) if self.ever_armed.load(Ordering::Acquire) => select::stop(env, fd, poll_set),
             _ => poll_set.let_go(),

@@ -17,9 +17,9 @@ struct Registry {
     /// Loops started by an Erlang process, which stands for the loop wherever it is named.
     owned: HashMap<LocalPid, u64>,
     default_router: Option<LocalPid>,
-    /// Closed by a Python thread when no Erlang process was there to take them out of the VM's
-    /// poller; the next router does.
-    unreleased: Vec<Ref<PollSet>>,
+    /// Of loops that a Python thread closed, by their id: a process takes them out of the VM's
+    /// poller. It was told, but may die before it reads that; the next router looks here.
+    unreleased: HashMap<u64, Ref<PollSet>>,
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -105,7 +105,7 @@ pub fn set_default_router(env: Env<'_>, pid: LocalPid) {
         registry.default_router = Some(pid);
         std::mem::take(&mut registry.unreleased)
     };
-    for poll_set in unreleased {
+    for poll_set in unreleased.into_values() {
         if let Some(native) = poll_set.native() {
             native.release(env, &poll_set);
         }
@@ -124,9 +124,16 @@ pub fn forget_default_router(pid: &LocalPid) {
     }
 }
 
-pub fn release_later(poll_set: Ref<PollSet>) {
+/// Until [`released`] a new router takes `poll_set` out of the VM's poller.
+pub fn to_be_released(id: u64, poll_set: Ref<PollSet>) {
     if forked::is_copy() {
         return;
     }
-    lock().unreleased.push(poll_set);
+    lock().unreleased.insert(id, poll_set);
+}
+
+pub fn released(id: u64) {
+    let poll_set = lock().unreleased.remove(&id);
+    // Outside of the lock: the last reference may free the loop.
+    drop(poll_set);
 }

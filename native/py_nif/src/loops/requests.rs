@@ -34,7 +34,7 @@ pub enum Work {
 /// Why a loop takes no work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its inbox is full.
+    /// It has as much to do as it may.
     Overload,
     /// It is stopping or closed.
     Down,
@@ -52,7 +52,17 @@ impl Refused {
     }
 }
 
+/// How much a loop takes on.
+#[derive(Clone, Copy, Default)]
+pub struct RequestLimits {
+    /// Requests in the inbox, which the loop has not looked at.
+    pub queue: usize,
+    /// Requests that are not answered, wherever they are.
+    pub tasks: usize,
+}
+
 pub struct Requests {
+    max_tasks: usize,
     inbox: Inbox<Work>,
     /// What concerns tasks that are there already goes beside the inbox: at most one demand and
     /// few cancellations for each, never refused for want of room.
@@ -64,9 +74,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub fn new(limit: usize) -> Self {
+    pub fn new(limits: RequestLimits) -> Self {
         Requests {
-            inbox: Inbox::with_limit(limit),
+            max_tasks: limits.tasks,
+            inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(HashMap::new())),
             stop_asked: AtomicBool::new(false),
@@ -88,7 +99,15 @@ impl Requests {
         task: &Ref<Task>,
         work: Work,
     ) -> Result<(), (Refused, Work)> {
+        // Questions about the loop are answered all the same.
+        let counts = !matches!(&work, Work::Run(request) if request.inline);
         match &mut *self.waiting() {
+            // One that is there already comes back from a call thread.
+            Some(waiting)
+                if counts && waiting.len() >= self.max_tasks && !waiting.contains_key(&task.id) =>
+            {
+                return Err((Refused::Overload, work));
+            }
             Some(waiting) => waiting.insert(task.id, task.clone()),
             None => return Err((Refused::Down, work)),
         };

@@ -234,8 +234,7 @@ fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<Nativ
 
 fn refuse(py: Python<'_>, task: &Ref<Task>, value: Bound<'_, PyAny>, why: Refused) {
     close(&value);
-    let reason = why.atom();
-    py.detach(|| task.answer(|env| rustler::Encoder::encode(&(atoms::error(), reason), env)));
+    py.detach(|| task.fail(Sender::Thread, why.atom()));
 }
 
 /// A coroutine that will not be awaited, on purpose: Python need not warn.

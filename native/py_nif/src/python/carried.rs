@@ -4,6 +4,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
+use event_loop::now_ns;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use rustler::{Encoder, OwnedEnv};
@@ -12,7 +13,7 @@ use super::load::Load;
 use super::loop_class::Loop;
 use super::loop_thread::{self, Given, Owner};
 use super::runners::Arrival;
-use super::{context, origin, turn, values};
+use super::{context, origin, stacks, turn, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
@@ -85,6 +86,7 @@ impl Carried {
         };
         match begun() {
             Ok(carried) => {
+                native.pulse.runs_on(stacks::this_thread());
                 if start.announce {
                     owner.tell(atoms::ready());
                 }
@@ -121,6 +123,11 @@ impl Carried {
             false => turn::run_nowait(object),
         }))
         .unwrap_or_else(|_| Err(PyRuntimeError::new_err("the native loop panicked")));
+        if !block {
+            // The thread goes on with another loop.
+            self.native.pulse.turned(now_ns());
+            self.native.pulse.rests();
+        }
         if let Err(error) = result {
             if let Err(error) = self.raised(py, error) {
                 self.failure = Some(error);

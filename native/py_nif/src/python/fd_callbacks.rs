@@ -169,26 +169,64 @@ pub fn watch_fd(
     Loop::watch(event_loop, fd, direction(writing), mode, handle)
 }
 
-/// Has the callback of a `oneshot` watch told once more, without making it anew. False if
-/// `handle` is no longer what is told about this fd.
+/// Whether `handle` is still what is told about this fd.
+fn is_told(
+    event_loop: &Bound<'_, Loop>,
+    fd: RawFd,
+    direction: Direction,
+    handle: &Bound<'_, Handle>,
+) -> bool {
+    let py = event_loop.py();
+    let known = event_loop
+        .get()
+        .fds
+        .with(py, |fds| fds.handle(py, fd, direction));
+    known.is_some_and(|known| known.is(handle))
+}
+
+/// Has the callback of a watch that was paused, or was `oneshot`, told again, without making it
+/// anew. False if `handle` is no longer what is told about this fd.
 #[pyfunction]
-#[pyo3(signature = (event_loop, fd, writing, handle, /))]
+#[pyo3(signature = (event_loop, fd, writing, oneshot, handle, /))]
 pub fn rearm_fd(
     event_loop: &Bound<'_, Loop>,
     fd: RawFd,
     writing: bool,
+    oneshot: bool,
     handle: &Bound<'_, Handle>,
 ) -> PyResult<bool> {
-    let py = event_loop.py();
-    let this = event_loop.get();
     let direction = direction(writing);
-    let known = this.fds.with(py, |fds| fds.handle(py, fd, direction));
-    if !known.is_some_and(|known| known.is(handle)) {
+    if !is_told(event_loop, fd, direction, handle) {
         return Ok(false);
     }
-    let native = this.native(py)?;
-    let watched = native.core.watch(fd, direction, 0, Mode::ONESHOT);
+    let native = event_loop.get().native(event_loop.py())?;
+    let mode = Mode {
+        edge: false,
+        oneshot,
+    };
+    let watched = native.core.watch(fd, direction, 0, mode);
     watched.map(|_| true).map_err(watch_error)
+}
+
+/// Has it told nothing until `rearm_fd`. Fine if `handle` is no longer what is told.
+#[pyfunction]
+#[pyo3(signature = (event_loop, fd, writing, handle, /))]
+pub fn pause_fd(
+    event_loop: &Bound<'_, Loop>,
+    fd: RawFd,
+    writing: bool,
+    handle: &Bound<'_, Handle>,
+) -> PyResult<()> {
+    let direction = direction(writing);
+    if !is_told(event_loop, fd, direction, handle) {
+        return Ok(());
+    }
+    let native = event_loop.get().native(event_loop.py())?;
+    match native.core.pause_fd(fd, direction) {
+        // The fd was closed: there is nothing to tell.
+        Ok(()) | Err(event_loop::Error::Stale) => Ok(()),
+        Err(error) => Err(watch_error(error)),
+    }
 }
 
 /// Level-triggered, as asyncio's selectors are.

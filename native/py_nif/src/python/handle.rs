@@ -72,6 +72,9 @@ pub struct Handle {
     scheduled: AtomicBool,
     /// A callback of an fd, which runs many times. As `cancelled`.
     repeats: AtomicBool,
+    /// It is a `ThreadSafeHandle`. As `cancelled`.
+    #[cfg(Py_3_14)]
+    has_lock: AtomicBool,
     origin: GilSlot<Box<Origin>>,
 }
 
@@ -101,6 +104,8 @@ impl Handle {
             cancelled: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
             repeats: AtomicBool::new(false),
+            #[cfg(Py_3_14)]
+            has_lock: AtomicBool::new(false),
             origin: GilSlot::new(origin),
         })
     }
@@ -198,11 +203,26 @@ impl Handle {
         self
     }
 
+    #[cfg(Py_3_14)]
+    pub fn with_lock(self) -> Self {
+        self.has_lock.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Runs the callback. An error of it goes to the loop's exception handler; only what must
     /// end the program (`SystemExit`, `KeyboardInterrupt`) comes back. `keep`: debug mode wants
     /// to name the callback afterwards.
     #[inline]
     pub fn run(slf: &Bound<'_, Handle>, keep: bool) -> PyResult<()> {
+        #[cfg(Py_3_14)]
+        if slf.get().has_lock.load(Ordering::Relaxed) {
+            return super::thread_safe_handle::run(slf, keep);
+        }
+        Self::run_unlocked(slf, keep)
+    }
+
+    #[inline]
+    pub fn run_unlocked(slf: &Bound<'_, Handle>, keep: bool) -> PyResult<()> {
         let py = slf.py();
         let handle = slf.get();
         let call = match keep || handle.repeats.load(Ordering::Relaxed) {

@@ -24,10 +24,10 @@ use super::ready::{Item, ReadyQueue};
 use super::timer_handle::Scheduled;
 use super::transports::{StreamTransport, TransportTable};
 use super::waiting::Waiting;
-use super::{errors, loop_thread, turn};
+use super::{errors, loop_thread, stacks, turn};
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
-use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::loops::{registry, LoopRef, NativeLoop, Pulse};
 use crate::output::Origin;
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
@@ -262,7 +262,9 @@ impl Loop {
 
     /// One turn: wait if there is nothing to run, then run what is ready.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
-        turn::run(slf)
+        let result = turn::run(slf);
+        slf.get().with_pulse(slf.py(), Pulse::rests);
+        result
     }
 
     /// Turns until `stop()`.
@@ -270,12 +272,15 @@ impl Loop {
         let this = slf.get();
         // The first turn always looks at the fds, however short ago the last one did.
         this.last_look.set(slf.py(), 0);
-        loop {
-            turn::run(slf)?;
-            if this.stopping.get(slf.py()) {
-                return Ok(());
+        this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));
+        let result = loop {
+            let result = turn::run(slf);
+            if result.is_err() || this.stopping.get(slf.py()) {
+                break result;
             }
-        }
+        };
+        this.with_pulse(slf.py(), Pulse::rests);
+        result
     }
 
     fn stop(&self, py: Python<'_>) {

@@ -16,7 +16,7 @@ use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
 use super::timer_handle::{Scheduled, TimerHandle};
 use super::transports::{is_fatal, StreamTransport};
-use crate::loops::NativeLoop;
+use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
     pub fn check_closed(&self, py: Python<'_>) -> PyResult<()> {
@@ -37,6 +37,15 @@ impl Loop {
     pub fn with_native(&self, py: Python<'_>, ask: impl FnOnce(&Arc<NativeLoop>) -> bool) -> bool {
         self.native
             .with(py, |native| native.as_ref().is_some_and(ask))
+    }
+
+    #[inline]
+    pub fn with_pulse(&self, py: Python<'_>, tell: impl FnOnce(&Pulse)) {
+        self.native.with(py, |native| {
+            if let Some(native) = native {
+                tell(&native.pulse);
+            }
+        });
     }
 
     pub fn wake(&self, py: Python<'_>) {

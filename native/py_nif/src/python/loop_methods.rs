@@ -14,6 +14,8 @@ use super::fd_callbacks::{fileno, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::loop_futures;
+#[cfg(Py_3_14)]
+use super::thread_safe_handle::ThreadSafeHandle;
 
 /// Adds them to the class.
 pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
@@ -96,6 +98,11 @@ fn build<'py>(
         Loop::check_debug(slf, &callback, method, same_thread)?;
     }
     let call = Call::new(callback.to_owned(), split.rest);
+    #[cfg(Py_3_14)]
+    if !same_thread {
+        let handle = Handle::build(slf, call, split.context)?;
+        return Ok(ThreadSafeHandle::build(py, handle)?.into_bound(py));
+    }
     let handle = Handle::short_lived(slf, call, split.context)?;
     Ok(handle.into_bound(py))
 }

@@ -1,6 +1,8 @@
 //! Requests on the loop's thread: a turn takes them here, and their coroutines become asyncio
 //! tasks whose end is the answer.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -15,6 +17,7 @@ use super::loop_streams::{self, Sink};
 use super::origin;
 use super::plain_streams::Slice;
 use crate::atoms;
+use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::Work;
 use crate::output::lines;
@@ -37,7 +40,13 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
     for work in native.requests.take() {
         match work {
-            Work::Run(request) => run(slf, request),
+            Work::Run(request) => {
+                let task = request.task.clone();
+                if catch_unwind(AssertUnwindSafe(|| run(slf, request))).is_err() {
+                    forget(slf, task.id);
+                    task.fail(Sender::Thread, atoms::panicked());
+                }
+            }
             Work::Await(task, value) => start(slf, &task, value.into_bound(py)),
             Work::Cancel(id) => cancel(slf, id)?,
             Work::Demanded(id) => demanded(slf, id)?,
@@ -80,7 +89,7 @@ fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
     let home = slf.get().native(slf.py()).ok();
     if let Err((why, job)) = call_threads::post(Job::Call { request, home }) {
         let task = job.task();
-        task.answer(|env| (atoms::error(), why.atom()).encode(env));
+        task.fail(Sender::Thread, why.atom());
         forget(slf, task.id);
     }
 }
@@ -225,7 +234,13 @@ impl Ended {
             .requested
             .with(py, |tasks| tasks.remove(&self.task.id));
         drop(kept);
-        match ended.call_method0(pyo3::intern!(py, "result")) {
+        // An exception that is a panic of native code goes on as one: it is answered as well.
+        let result = || ended.call_method0(pyo3::intern!(py, "result"));
+        let Ok(outcome) = catch_unwind(AssertUnwindSafe(result)) else {
+            forget(owner, self.task.id);
+            return self.task.fail(Sender::Thread, atoms::panicked());
+        };
+        match outcome {
             // A coroutine that answers what call threads iterate over.
             Ok(iterable) if self.task.is_stream && !iterable.is_none() => {
                 let home = owner.get().native(py).ok();

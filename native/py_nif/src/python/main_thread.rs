@@ -4,6 +4,7 @@
 //! only here.
 
 use std::ffi::{CStr, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -158,7 +159,8 @@ fn main(settings: &Settings, queue: Receiver<Job>, then: impl FnOnce(Result<(), 
     }
     // Waiting for a job is done detached; the sender is in STATE for ever, so this never ends.
     while let Ok(job) = queue.recv() {
-        Python::attach(job);
+        // Whoever posted it answers for its panics; the thread must not end with one.
+        let _ = catch_unwind(AssertUnwindSafe(|| Python::attach(job)));
     }
 }
 

@@ -59,8 +59,11 @@ mod runner;
 pub mod runners;
 mod sleep;
 mod sock_operation;
+pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;
+#[cfg(Py_3_14)]
+mod thread_safe_handle;
 mod timer_handle;
 mod tls;
 mod transports;

@@ -48,6 +48,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::watch_fd, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::rearm_fd, module)?)?;
+    module.add_function(wrap_pyfunction!(fd_callbacks::pause_fd, module)?)?;
     output::register(module)?;
     crate::convert::register(module)
 }

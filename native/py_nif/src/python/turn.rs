@@ -71,6 +71,7 @@ fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
         || this.ready.with(py, |ready| !ready.is_empty())
         || this.between.get(py);
     let now = now_ns();
+    this.with_pulse(py, |pulse| pulse.turned(now));
     if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
         return Ok(());
     }
@@ -85,7 +86,11 @@ fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
         false => block(slf, &native, &mut waiting, now),
     };
     take_events(slf, &mut waiting.ready);
-    this.last_look.set(py, now_ns());
+    let woken = now_ns();
+    this.last_look.set(py, woken);
+    if busy {
+        native.pulse.begins(woken);
+    }
     this.waiting.replace(py, Some(waiting));
     result.map_err(errors::raised)?;
     if !busy {
@@ -116,10 +121,26 @@ fn block(
         Some(deadline) if deadline <= now => waiting.look(native),
         Some(deadline) => {
             let deadline = deadline.min(now.saturating_add(LONGEST_WAIT_NS));
-            py.detach(|| waiting.wait(native, Some(deadline)))
+            rest(py, native, waiting, Some(deadline))
         }
-        None => py.detach(|| waiting.wait(native, None)),
+        None => rest(py, native, waiting, None),
     }
+}
+
+/// Waits without Python. Awake again before Python is asked for: to wait for a thread that does
+/// not let go of Python is to be held up, and the watchdog must see it.
+fn rest(
+    py: Python<'_>,
+    native: &Arc<NativeLoop>,
+    waiting: &mut Waiting,
+    deadline: Option<u64>,
+) -> crate::error::Result<()> {
+    py.detach(|| {
+        native.pulse.rests();
+        let result = waiting.wait(native, deadline);
+        native.pulse.begins(now_ns());
+        result
+    })
 }
 
 /// Queues the callbacks of ready fds behind those that wait already.

@@ -18,6 +18,7 @@
 mod flow;
 
 use std::ffi::CStr;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
@@ -257,7 +258,9 @@ impl Ref<Task> {
             return self.ended();
         };
         let message = reply.env.run(|env| {
-            let result = build(env);
+            // A panic in it must not leave the caller without an answer.
+            let result = catch_unwind(AssertUnwindSafe(|| build(env)))
+                .unwrap_or_else(|_| (atoms::error(), atoms::panicked()).encode(env));
             reply.env.save(self.message(env, &reply.token, result))
         });
         let monitor = {
@@ -287,9 +290,12 @@ impl Ref<Task> {
             let aside = matches!(life.phase, Phase::Running(Place::SetAside));
             match life.reply.take() {
                 Some(reply) => self.send_error(reply, sender, reason),
-                // It is being answered this moment, or it is a cast.
-                None if !self.is_cast => return,
-                None => {}
+                None if self.is_cast => {
+                    let report = (atoms::cast_failed(), self.name.as_str(), reason);
+                    reports::send(sender, report);
+                }
+                // It is being answered this moment.
+                None => return,
             }
             life.phase = match runs {
                 true => Phase::GivenUp {

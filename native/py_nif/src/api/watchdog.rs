@@ -1,0 +1,89 @@
+//! For `py_watchdog`: which loops have been in one turn for how long, and where they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event_loop::now_ns;
+use rustler::{Encoder, Env, LocalPid, Term};
+
+use crate::atoms;
+use crate::error::Error;
+use crate::loops::{registry, NativeLoop};
+use crate::python::{main_thread, stacks};
+
+/// `[{Id, Owner | undefined, Thread, Turn, Milliseconds}]` of the loops that have been in one
+/// turn for so long.
+#[rustler::nif]
+fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Vec<Term<'_>> {
+    let now = now_ns();
+    let limit = threshold_ms.saturating_mul(1_000_000);
+    registry::all()
+        .iter()
+        .filter_map(|native| {
+            let (turn, awake) = native.pulse.awake_for(now)?;
+            (awake >= limit).then(|| seen(env, native, turn, awake))
+        })
+        .collect()
+}
+
+fn seen<'a>(env: Env<'a>, native: &Arc<NativeLoop>, turn: u64, awake: u64) -> Term<'a> {
+    let owner = match &native.owner {
+        Some(pid) => pid.encode(env),
+        None => atoms::undefined().encode(env),
+    };
+    let thread = native.pulse.thread();
+    (native.id, owner, thread, turn, awake / 1_000_000).encode(env)
+}
+
+/// Python is made ready for a look at its stacks; once, while all is well.
+#[rustler::nif]
+fn watchdog_prepare(env: Env<'_>) -> Term<'_> {
+    match main_thread::is_ready() {
+        true => started(env, stacks::prepare()),
+        false => (atoms::error(), atoms::not_started()).encode(env),
+    }
+}
+
+/// `{py_stacks, Token, {ok, Text} | {error, Text}}` comes to the caller.
+#[rustler::nif]
+fn watchdog_stacks(env: Env<'_>, token: i64, patience_ms: u64) -> Term<'_> {
+    if !main_thread::is_ready() {
+        return (atoms::error(), atoms::not_started()).encode(env);
+    }
+    let patience = Duration::from_millis(patience_ms.min(60_000));
+    started(env, stacks::send(env.pid(), token, patience))
+}
+
+/// Has the thread of the loop interrupted, if it is in that turn still.
+#[rustler::nif]
+fn watchdog_interrupt(env: Env<'_>, id: u64, turn: u64) -> Term<'_> {
+    let Some(native) = registry::get(id).filter(|_| main_thread::is_ready()) else {
+        return (atoms::error(), atoms::closed()).encode(env);
+    };
+    let thread = native.pulse.thread();
+    let still = move || {
+        let now = native.pulse.awake_for(now_ns());
+        now.is_some_and(|(this, _)| this == turn)
+    };
+    started(env, stacks::interrupt(thread, still))
+}
+
+fn started(env: Env<'_>, result: std::io::Result<()>) -> Term<'_> {
+    match result {
+        Ok(()) => atoms::ok().encode(env),
+        Err(why) => (atoms::error(), Error::Python(why.to_string())).encode(env),
+    }
+}
+
+/// `{ok, Turns, LongestNs, [Count]}` of the loop that `owner` started: how many turns took below
+/// 1 us, 2 us, 4 us and so on.
+#[rustler::nif]
+fn loop_lag(env: Env<'_>, owner: LocalPid) -> Term<'_> {
+    match registry::owned_by(&owner) {
+        Some(native) => {
+            let lag = native.pulse.read();
+            (atoms::ok(), lag.turns, lag.longest, lag.histogram).encode(env)
+        }
+        None => (atoms::error(), atoms::loop_down()).encode(env),
+    }
+}

@@ -1,0 +1,119 @@
+%% @doc When something goes wrong in a way that nobody planned: is everybody answered, does it say
+%% so, and does the rest go on?
+%%
+%% Faults that belong to one feature are in its own suite.
+-module(py_failing_code_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    a_panic_in_a_function/1,
+    a_panic_in_a_coroutine/1,
+    a_panic_in_a_stream/1,
+    a_panic_on_the_main_thread/1,
+    an_exception_in_a_finalizer_is_the_answer/1,
+    an_exception_in_a_finalizer_of_nobody_is_logged/1,
+    an_exception_in_a_finalizer_at_the_loops_end/1,
+    a_coroutine_that_is_never_awaited/1,
+    a_coroutine_where_nobody_looks_for_one/1
+]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [Case || {Case, 1} <- ?MODULE:module_info(exports),
+        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+
+init_per_suite(Config) ->
+    ok = called:start(),
+    {ok, 0} = py:call(streamed, count_open, []),
+    %% Native code knows of its own exception when it has seen any.
+    called:is_error("ValueError", "x", py:call(called, fail, [<<"x">>])),
+    Config.
+
+end_per_suite(_Config) ->
+    called:stop().
+
+init_per_testcase(_Case, Config) ->
+    {ok, _} = py:call(called, take_events, []),
+    leak_check:begin_case(Config).
+
+end_per_testcase(_Case, Config) ->
+    ok = called:settle(),
+    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    leak_check:end_case(Config).
+
+%% Panics in native code, which none is known of: raised here by Python code as they would be
+%% after they crossed it.
+
+a_panic_in_a_function(_Config) ->
+    ?assertEqual({error, panicked}, py:call(called, panic, [])),
+    ?assertEqual({error, panicked}, py:eval(<<"__import__('called').panic()">>)),
+    ok = log_watch:start(),
+    ok = py:cast(called, panic, []),
+    called:is_logged("A cast to Python's called.panic failed"),
+    called:is_logged("panicked"),
+    ok = log_watch:stop(),
+    ?assertEqual({ok, 3}, py:call(called, add, [1, 2])).
+
+a_panic_in_a_coroutine(_Config) ->
+    _ = [?assertEqual({error, panicked}, py:call(called, panic_later, [])) || _ <- [1, 2]],
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ?assertEqual({error, panicked}, py_event_loop:run(Loop, called, panic_later, [])),
+    ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+    eventually:is(
+        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> py_event_loop:info(Loop) end
+    ),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])).
+
+a_panic_in_a_stream(_Config) ->
+    Keep = fun(Item, Items) -> [Item | Items] end,
+    _ = [
+        ?assertEqual({error, panicked}, py:fold(Keep, [], streamed, Function, []))
+     || Function <- [panics, plain_panics]
+    ],
+    ?assertEqual({ok, [1, 0]}, py:fold(Keep, [], streamed, count, [2])).
+
+a_panic_on_the_main_thread(_Config) ->
+    {error, Text} = py_interpreter:run(<<"called">>, <<"panic">>, []),
+    ?assertNotEqual(nomatch, string:find(Text, "a panic in native code: on purpose")),
+    {ok, _} = py_interpreter:run(<<"threading">>, <<"active_count">>, []).
+
+%% Finalizers
+
+an_exception_in_a_finalizer_is_the_answer(_Config) ->
+    {ok, Task} = py:submit(called, fail_at_the_end, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    ok = py:cancel(Task),
+    called:is_error("KeyError", "in a finalizer", py:await(Task)).
+
+an_exception_in_a_finalizer_of_nobody_is_logged(_Config) ->
+    ok = log_watch:start(),
+    ?assertEqual({error, timeout}, py:call(called, fail_at_the_end, [<<"x">>], #{}, 50)),
+    called:is_logged("called.fail_at_the_end failed after its caller gave it up"),
+    called:is_logged("in a finalizer"),
+    ok = log_watch:stop(),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])).
+
+an_exception_in_a_finalizer_at_the_loops_end(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Task} = py_event_loop:submit(Loop, called, fail_at_the_end, [<<"x">>]),
+    called:has_noted(<<"x started">>),
+    {ok, _} = py_event_loop:run(Loop, called, leave_failing_generator, []),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
+    called:is_error("KeyError", "in a finalizer", py:await(Task)).
+
+%% Coroutines
+
+a_coroutine_that_is_never_awaited(_Config) ->
+    ?assertEqual({ok, <<"forgotten">>}, py:call(called, forget_coroutine, [])),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])).
+
+a_coroutine_where_nobody_looks_for_one(_Config) ->
+    called:is_error("ConversionError", "result[0]", py:call(called, hide_coroutine, [])),
+    Streamed = py:fold(fun(Item, _) -> Item end, none, called, hide_coroutine, []),
+    called:is_error("ConversionError", "item", Streamed).

@@ -1,0 +1,172 @@
+%% @doc Does it survive what happens to it? docs/faults.md has the whole list and its tests; here
+%% are those that other suites have no place for: deaths at random under load, a hundred restarts,
+%% the end of the node in the middle of work.
+-module(py_faults_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    deaths_at_random_under_load/1,
+    the_application_restarts_100_times/1,
+    init_stop_with_busy_loops/1,
+    a_storm_of_cancels/1,
+    a_callback_that_never_returns/1,
+    every_fault_has_its_test/1
+]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+
+init_per_testcase(Case, Config) when Case =:= every_fault_has_its_test ->
+    Config;
+init_per_testcase(_Case, Config) ->
+    ok = called:start(),
+    leak_check:begin_case(Config).
+
+end_per_testcase(Case, _Config) when Case =:= every_fault_has_its_test ->
+    ok;
+end_per_testcase(_Case, Config) ->
+    {ok, _} = application:ensure_all_started(erlang_loop),
+    ok = called:start(),
+    ok = called:settle(),
+    leak_check:end_case(Config).
+
+%% Callers ask all the time; now and then one of the processes below dies. An answer is right, or
+%% the error that says what died; nobody waits in vain, and nothing is left.
+deaths_at_random_under_load(_Config) ->
+    Seed = erlang:system_time(microsecond),
+    ct:pal("seed ~p", [Seed]),
+    _ = rand:seed(exsss, Seed),
+    Victims = [
+        py_event_router, py_signals, py_interpreter, py_calls, py_default_loop, py_event_loop_sup,
+        py_event_worker_sup, py_watchdog
+    ],
+    Self = self(),
+    Callers = [spawn_link(fun() -> call_until_told(Self, N, #{}) end) || N <- lists:seq(1, 20)],
+    Deaths = [
+        begin
+            %% Long enough for some work between two deaths, and all of them few enough for the
+            %% supervisor, which gives up at 30 in ten seconds.
+            timer:sleep(rand:uniform(120)),
+            Victim = lists:nth(rand:uniform(length(Victims)), Victims),
+            case whereis(Victim) of
+                undefined -> none;
+                Pid -> exit(Pid, kill), Victim
+            end
+        end
+     || _ <- lists:seq(1, 25)
+    ],
+    _ = [Caller ! stop || Caller <- Callers],
+    Counts = [
+        receive
+            {Caller, Count} -> Count
+        after 30_000 -> error({hangs, Caller, process_info(Caller, current_stacktrace)})
+        end
+     || Caller <- Callers
+    ],
+    Sum = lists:foldl(
+        fun(Count, Sum) -> maps:merge_with(fun(_, A, B) -> A + B end, Count, Sum) end, #{}, Counts
+    ),
+    ct:pal("~p deaths, ~p", [length([D || D <- Deaths, D =/= none]), Sum]),
+    ?assert(maps:get(answered, Sum) > 100),
+    ?assertEqual([], maps:keys(Sum) -- [answered, loop_down, not_started]),
+    eventually:is({ok, 3}, fun() -> py:call(called, add_later, [1, 2]) end).
+
+call_until_told(Parent, Number, Count) ->
+    receive
+        stop -> Parent ! {self(), Count}
+    after 0 ->
+        Function = lists:nth(1 + Number rem 2, [add, add_later]),
+        Outcome =
+            case py:call(called, Function, [Number, 1], #{}, 60_000) of
+                {ok, Sum} when Sum =:= Number + 1 -> answered;
+                {error, Reason} when is_atom(Reason) -> Reason
+            end,
+        call_until_told(Parent, Number, maps:update_with(Outcome, fun(N) -> N + 1 end, 1, Count))
+    end.
+
+the_application_restarts_100_times(_Config) ->
+    lists:foreach(
+        fun(Round) ->
+            ok = application:stop(erlang_loop),
+            {ok, _} = application:ensure_all_started(erlang_loop),
+            ?assertEqual({ok, Round + 1}, py:call(called, add_later, [Round, 1]))
+        end,
+        lists:seq(1, 100)
+    ).
+
+%% The node ends, and quickly, whatever Python does: one loop computes, one sleeps in C, one waits.
+init_stop_with_busy_loops(_Config) ->
+    Code =
+        "{ok, _} = application:ensure_all_started(erlang_loop),"
+        "ok = py:exec(<<\"import sys; sys.path.insert(0, '" ++ project:file("test/support/python") ++
+            "')\">>),"
+            "Start = fun(F, A) -> {ok, L} = py_event_loop:start_link(#{}),"
+            "  {ok, _} = py_event_loop:submit(L, called, F, A) end,"
+            "Start(spin_for_ever, []), Start(sleep_on_the_loop, [3600]),"
+            "Start(wait_for_ever, [<<\"x\">>]), Start(count_in_c, [1 bsl 60]),"
+            "receive after 300 -> init:stop() end.",
+    {Status, Printed} = other_node:run(Code),
+    ?assertEqual({0, []}, {Status, [L || L <- string:split(Printed, "\n", all), crash(L)]}).
+
+crash(Line) ->
+    lists:any(fun(T) -> string:find(Line, T) =/= nomatch end, ["crash", "Segmentation", "panicked"]).
+
+%% Requests that are cancelled before, while and after they run, by their callers and by others.
+a_storm_of_cancels(_Config) ->
+    Tasks = [
+        begin
+            {ok, Task} = py:submit(called, add_later, [N, 1]),
+            _ = N rem 3 =:= 0 andalso py:cancel(Task),
+            _ = N rem 5 =:= 0 andalso spawn(fun() -> py:cancel(Task) end),
+            {N, Task}
+        end
+     || N <- lists:seq(1, 3000)
+    ],
+    _ = [py:cancel(Task) || {N, Task} <- Tasks, N rem 2 =:= 0],
+    Answers = [{N, py:await(Task, 60_000)} || {N, Task} <- Tasks],
+    Wrong = [A || {N, Got} = A <- Answers, Got =/= {ok, N + 1}, Got =/= {error, cancelled}],
+    ?assertEqual([], Wrong),
+    ?assert(lists:member({1, {ok, 2}}, Answers)).
+
+%% It cannot be ended, but nobody waits for it, and other loops go on.
+a_callback_that_never_returns(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{thread => own}),
+    _ = process_flag(trap_exit, true),
+    {ok, Task} = py_event_loop:submit(Loop, called, spin_until_interrupted, []),
+    ok = called:has_noted(<<"spins">>),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 60_000)),
+    ?assertEqual({error, timeout}, py_event_loop:stop(Loop, 100)),
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    {ok, _} = py:call(called, end_spinning, [], #{}, 60_000).
+
+%% The page names suites and cases that are there.
+every_fault_has_its_test(_Config) ->
+    {ok, Page} = file:read_file(project:file("docs/faults.md")),
+    {match, Erlang} = re:run(Page, "`(py_\\w+_SUITE):(\\w+)`", [global, {capture, all_but_first, list}]),
+    ?assert(length(Erlang) > 20),
+    Missing = [
+        {Suite, Case}
+     || [Suite, Case] <- Erlang,
+        {ok, Source} <- [file:read_file(project:file("test/" ++ Suite ++ ".erl"))],
+        string:find(Source, "\n" ++ Case ++ "(") =:= nomatch
+    ],
+    ?assertEqual([], Missing),
+    {match, Python} = re:run(Page, "`(test_\\w+\\.py)::(\\w+)`", [global, {capture, all_but_first, list}]),
+    ?assert(length(Python) > 20),
+    ?assertEqual([], [
+        {File, Test}
+     || [File, Test] <- Python,
+        {ok, Source} <- [found(File)],
+        string:find(Source, "def " ++ Test ++ "(") =:= nomatch
+    ]).
+
+found(File) ->
+    Folders = ["test/python", "test/python/libraries"],
+    case [P || F <- Folders, P <- [project:file(filename:join(F, File))], filelib:is_regular(P)] of
+        [Path | _] -> file:read_file(Path);
+        [] -> {ok, <<>>}
+    end.

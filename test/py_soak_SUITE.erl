@@ -1,0 +1,210 @@
+%% @doc Is everything that was asked answered, and right, under all kinds of load at once?
+%%
+%% Echo, HTTP, calls, streams and cancels, while processes of the application die. Every byte and
+%% every answer is checked. `make test' does it for 10 seconds, `make soak' for 10 minutes (`SOAK'
+%% in seconds).
+-module(py_soak_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([everything_at_once/1, ten_thousand_connections/1]).
+%% Called in the other node.
+-export([soak/1, connections/1]).
+
+%% Milliseconds after which an answer counts as lost.
+-define(LOST, 60_000).
+
+suite() -> [{timetrap, {hours, 25}}].
+
+all() -> [everything_at_once, ten_thousand_connections].
+
+everything_at_once(_Config) ->
+    Seconds = list_to_integer(os:getenv("SOAK", "10")),
+    Node = node_with_fds(),
+    try
+        Counts = peer:call(Node, ?MODULE, soak, [Seconds], infinity),
+        io:format(user, "~p s: ~p~n", [Seconds, Counts])
+    after
+        other_node:stop(Node)
+    end.
+
+ten_thousand_connections(_Config) ->
+    Node = node_with_fds(),
+    try
+        Count = peer:call(Node, ?MODULE, connections, [10_000], infinity),
+        io:format(user, "~p connections at once~n", [Count])
+    after
+        other_node:stop(Node)
+    end.
+
+node_with_fds() ->
+    Node = other_node:start_with_fds(65_536, [
+        {python_path, [project:file("test/support/python")]}
+    ]),
+    {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+    Node.
+
+%% In the other node
+
+connections(Wanted) ->
+    {ok, Limit} = py:eval("__import__('resource').getrlimit(7)[0]"),
+    %% Both ends are here; where the system allows fewer fds, as many as it does.
+    Count = min(Wanted, (Limit - 1000) div 2),
+    {ok, Server} = py_event_loop:start_link(#{thread => own}),
+    {ok, {Port, _}} = py_event_loop:run(Server, soaked, start_servers, []),
+    {ok, 100} = py:call(soaked, at_once, [Port, 100]),
+    Before = leak_check:snapshot(),
+    ?assertEqual({ok, Count}, py:call(soaked, at_once, [Port, Count], #{}, infinity)),
+    ok = leak_check:back_to(Before),
+    {ok, _} = py_event_loop:run(Server, soaked, stop_servers, []),
+    {ok, []} = py_event_loop:stop(Server),
+    Count.
+
+soak(Seconds) ->
+    ok = logger:set_primary_config(level, none),
+    {ok, Server} = py_event_loop:start_link(#{thread => own}),
+    {ok, {Echo, Http}} = py_event_loop:run(Server, soaked, start_servers, []),
+    {ok, 3} = py:call(called, add_later, [1, 2]),
+    %% What is made once and stays is made in the first second.
+    _ = load(Echo, Http, 1),
+    Before = footprint:measure(),
+    Counts = load(Echo, Http, Seconds),
+    ?assertEqual(0, maps:get(lost, Counts, 0)),
+    ?assertEqual(0, maps:get(wrong, Counts, 0)),
+    Growth = footprint:back_to(Before, 100_000_000),
+    {ok, _} = py_event_loop:run(Server, soaked, stop_servers, []),
+    {ok, []} = py_event_loop:stop(Server),
+    Counts#{lost => 0, wrong => 0, grown_bytes => Growth}.
+
+load(Echo, Http, Seconds) ->
+    End = erlang:monotonic_time(millisecond) + Seconds * 1000,
+    Kinds =
+        lists:duplicate(20, fun() -> echo(Echo) end) ++
+            lists:duplicate(10, fun() -> http(Http) end) ++
+            lists:duplicate(10, fun call/0) ++
+            lists:duplicate(5, fun stream/0) ++
+            lists:duplicate(5, fun cancel/0) ++
+            lists:duplicate(3, fun die/0),
+    Workers = [spawn_monitor(fun() -> exit({counts, work(Work, End)}) end) || Work <- Kinds],
+    Deaths = kill_until(End, 0),
+    lists:foldl(fun collect/2, #{deaths => Deaths}, Workers).
+
+collect({Pid, Monitor}, Sum) ->
+    receive
+        {'DOWN', Monitor, _, Pid, {counts, Counts}} ->
+            maps:merge_with(fun(_, A, B) -> A + B end, Sum, Counts);
+        {'DOWN', Monitor, _, Pid, Reason} ->
+            error({worker, Reason})
+    end.
+
+%% A worker makes one of its kind after another: each is a fun that answers what came of it.
+work(Make, End) ->
+    work(Make(), End, #{}).
+
+work(Step, End, Counts) ->
+    case erlang:monotonic_time(millisecond) < End of
+        false -> Counts;
+        true -> work(Step, End, maps:update_with(Step(), fun(N) -> N + 1 end, 1, Counts))
+    end.
+
+echo(Port) ->
+    {ok, Socket} = gen_tcp:connect("127.0.0.1", Port, [binary, {active, false}]),
+    fun() ->
+        Sent = rand:bytes(rand:uniform(20_000)),
+        ok = gen_tcp:send(Socket, Sent),
+        case gen_tcp:recv(Socket, byte_size(Sent), ?LOST) of
+            {ok, Sent} -> echoed;
+            {ok, _} -> wrong;
+            {error, _} -> lost
+        end
+    end.
+
+http(Port) ->
+    {ok, Socket} = gen_tcp:connect("127.0.0.1", Port, [binary, {active, false}]),
+    fun() ->
+        Path = <<"/", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
+        Request = <<"GET ", Path/binary, " HTTP/1.1\r\nHost: x\r\n\r\n">>,
+        Size = integer_to_binary(byte_size(Path)),
+        Answer = <<"HTTP/1.1 200 OK\r\nContent-Length: ", Size/binary, "\r\n\r\n", Path/binary>>,
+        ok = gen_tcp:send(Socket, Request),
+        case gen_tcp:recv(Socket, byte_size(Answer), ?LOST) of
+            {ok, Answer} -> http_answered;
+            {ok, _} -> wrong;
+            {error, _} -> lost
+        end
+    end.
+
+call() ->
+    fun() ->
+        A = rand:uniform(1 bsl 40),
+        Function = any_term:pick([add, add_later]),
+        case py:call(called, Function, [A, 1], #{}, ?LOST) of
+            {ok, Sum} when Sum =:= A + 1 -> call_answered;
+            {ok, _} -> wrong;
+            {error, timeout} -> lost;
+            %% The default loop has just been killed, or is being restarted.
+            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> call_told
+        end
+    end.
+
+stream() ->
+    fun() ->
+        Limit = rand:uniform(200),
+        Function = any_term:pick([count, count_later]),
+        Add = fun(Item, Items) -> [Item | Items] end,
+        case py:fold(Add, [], soaked, Function, [Limit], #{}, #{timeout => ?LOST}) of
+            {ok, Items} ->
+                case lists:reverse(Items) =:= lists:seq(0, Limit - 1) of
+                    true -> stream_ended;
+                    false -> wrong
+                end;
+            {error, timeout} -> lost;
+            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> stream_told
+        end
+    end.
+
+cancel() ->
+    fun() ->
+        case py:submit(soaked, wait_long, []) of
+            {ok, Task} ->
+                ok = py:cancel(Task),
+                case py:await(Task, ?LOST) of
+                    {error, cancelled} -> cancelled;
+                    {error, loop_down} -> cancel_told;
+                    {error, timeout} -> lost;
+                    _ -> wrong
+                end;
+            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> cancel_told
+        end
+    end.
+
+%% A caller that dies with its task.
+die() ->
+    fun() ->
+        {Pid, Monitor} = spawn_monitor(fun() -> py:call(soaked, wait_long, [], #{}, infinity) end),
+        receive
+            {'DOWN', Monitor, _, Pid, _} -> caller_told
+        after rand:uniform(5) ->
+            exit(Pid, kill),
+            receive
+                {'DOWN', Monitor, _, Pid, _} -> caller_died
+            end
+        end
+    end.
+
+kill_until(End, Deaths) ->
+    %% Ten in two seconds: below what ends a supervisor.
+    timer:sleep(500),
+    case erlang:monotonic_time(millisecond) < End of
+        false ->
+            Deaths;
+        true ->
+            Victims = [
+                py_event_router, py_calls, py_signals, py_interpreter, py_watchdog, py_default_loop
+            ],
+            case whereis(any_term:pick(Victims)) of
+                undefined -> kill_until(End, Deaths);
+                Pid -> exit(Pid, kill), kill_until(End, Deaths + 1)
+            end
+    end.

@@ -1,0 +1,174 @@
+%% @doc Is a loop that is stuck seen, and told where?
+%%
+%% Each case has a node of its own, in which 200 ms are long.
+-module(py_watchdog_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([
+    a_callback_that_sleeps_is_reported/1,
+    a_call_into_c_that_holds_the_gil_is_reported_while_it_runs/1,
+    a_loop_that_python_started_is_reported/1,
+    a_long_turn_is_reported_again_and_its_end_too/1,
+    a_loop_is_interrupted_and_goes_on/1,
+    a_loop_is_restarted/1,
+    a_loop_that_sleeps_is_left_asleep/1,
+    lag_is_in_the_info/1,
+    wrong_settings_are_refused/1
+]).
+%% Called in the other node.
+-export([
+    sleeps/0,
+    holds_the_gil/0,
+    of_python/0,
+    again/0,
+    interrupted/0,
+    restarted/0,
+    left_asleep/0,
+    lag/0
+]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+
+a_callback_that_sleeps_is_reported(_Config) -> there(sleeps).
+a_call_into_c_that_holds_the_gil_is_reported_while_it_runs(_Config) -> there(holds_the_gil).
+a_loop_that_python_started_is_reported(_Config) -> there(of_python).
+a_long_turn_is_reported_again_and_its_end_too(_Config) -> there(again).
+a_loop_is_interrupted_and_goes_on(_Config) -> there(interrupted).
+a_loop_is_restarted(_Config) -> there(restarted).
+a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
+lag_is_in_the_info(_Config) -> there(lag).
+
+there(Function) ->
+    called:in_node([{stuck_after, 200}], Function, ?MODULE).
+
+wrong_settings_are_refused(_Config) ->
+    lists:foreach(
+        fun({Key, Value}) ->
+            Node = other_node:start([{Key, Value}]),
+            ?assertMatch(
+                {error, {erlang_loop, _}},
+                other_node:call(Node, application, ensure_all_started, [erlang_loop])
+            ),
+            ok = other_node:stop(Node)
+        end,
+        [{stuck_after, 0}, {stuck_after, often}, {stuck_policy, panic}]
+    ),
+    ?assertError({bad_option, _, _}, py_event_loop:start_link(#{stuck_policy => panic})).
+
+%% In the other node
+
+sleeps() ->
+    Loop = started(#{name => sleepy}),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [1.0]),
+    Report = reported("sleep_on_the_loop"),
+    has(Report, "(sleepy, "),
+    has(Report, "ms (report)"),
+    has(Report, "called.py"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    ok.
+
+%% The report comes while the call runs: nobody else could have had Python.
+holds_the_gil() ->
+    Loop = started(#{}),
+    {ok, Task} = py_event_loop:submit(Loop, called, count_in_c, [1_000_000_000]),
+    Report = reported("count_in_c"),
+    ?assertEqual(timeout, py:yield(Task)),
+    has(Report, "called.py"),
+    ?assertEqual({ok, <<"counted">>}, py:await(Task, 120_000)),
+    ok.
+
+of_python() ->
+    ok = log_watch:start(),
+    {ok, Task} = py:submit(called, run_a_loop_that_sleeps, [1.0]),
+    has(reported("sleep_on_the_loop"), "of a Python thread"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    ok.
+
+again() ->
+    Loop = started(#{}),
+    ok = logger:update_handler_config(log_watch, level, notice),
+    ok = logger:set_primary_config(level, notice),
+    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.5]),
+    eventually:is(true, fun() -> [] =/= texts("goes on, after more than") end),
+    Reports = texts("in sleep_on_the_loop"),
+    %% At 200, 400, 800 ms or a little later.
+    ?assert(length(Reports) >= 2 andalso length(Reports) =< 4),
+    ok.
+
+interrupted() ->
+    Loop = started(#{stuck_policy => interrupt}),
+    {error, #{type := Type, traceback := Frames}} =
+        py_event_loop:run(Loop, called, spin_for_ever, [], #{}, 60_000),
+    ?assertEqual(<<"erlang_loop.watchdog.LoopStuckError">>, Type),
+    ?assertMatch(#{function := <<"spin_for_ever">>}, lists:last(Frames)),
+    %% The loop itself has lost nothing.
+    ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+    ?assert(is_process_alive(Loop)),
+    ok.
+
+restarted() ->
+    _ = process_flag(trap_exit, true),
+    Loop = started(#{stuck_policy => restart, name => restless}),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2.0]),
+    receive
+        {'EXIT', Loop, {loop_stuck, Milliseconds}} -> ?assert(Milliseconds >= 200)
+    end,
+    ?assertEqual({error, loop_down}, py:await(Task)),
+    {ok, Next} = py_event_loop:start_link(#{name => restless}),
+    ?assertEqual({ok, 3}, py_event_loop:run(Next, called, add_later, [1, 2])),
+    ok.
+
+%% Nothing but the watchdog could make it turn. The sleep is for several looks to happen.
+left_asleep() ->
+    Loop = started(#{}),
+    {ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]),
+    eventually:is(true, fun() ->
+        Turns = turns(Loop),
+        timer:sleep(100),
+        Turns =:= turns(Loop)
+    end),
+    Turns = turns(Loop),
+    timer:sleep(1000),
+    ?assertEqual(Turns, turns(Loop)),
+    ?assertEqual([], texts("in one turn")),
+    ok.
+
+turns(Loop) ->
+    {ok, #{lag := #{turns := Turns}}} = py_event_loop:info(Loop),
+    Turns.
+
+lag() ->
+    Loop = started(#{}),
+    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [0.1]),
+    {ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]),
+    {ok, #{lag := #{turns := Turns, longest_us := Longest, histogram := Histogram}}} =
+        py_event_loop:info(Loop),
+    ?assert(Longest >= 100_000),
+    ?assertEqual(Turns, lists:sum([Count || {_, Count} <- Histogram])),
+    ?assertMatch([{1, _}, {2, _}, {4, _} | _], Histogram),
+    ?assertMatch({infinity, 0}, lists:last(Histogram)),
+    Long = lists:sum([Count || {UpTo, Count} <- Histogram, UpTo > 65_536]),
+    ?assertEqual(1, Long),
+    ok.
+
+started(Options) ->
+    ok = log_watch:start(),
+    {ok, Loop} = py_event_loop:start_link(Options),
+    {ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]),
+    Loop.
+
+%% The report that has this in it, as soon as there is one.
+reported(Text) ->
+    eventually:is(true, fun() -> texts(Text) =/= [] end, 60_000),
+    hd(texts(Text)).
+
+texts(Text) ->
+    [Line || Line <- log_watch:texts(), string:find(Line, Text) =/= nomatch].
+
+has(Report, Text) ->
+    ?assertNotEqual(nomatch, string:find(Report, Text), Report).
