@@ -11,6 +11,7 @@
     plain_functions_do_not_hold_up_the_loop/1,
     init_code_is_run/1,
     init_code_may_use_the_loop/1,
+    init_code_ends_before_requests_begin/1,
     init_code_that_fails/1,
     a_loop_has_a_name/1,
     unknown_options_raise/1,
@@ -130,6 +131,26 @@ init_code_may_use_the_loop(_Config) ->
         "asyncio.get_event_loop().run_until_complete(asyncio.sleep(0.2))\n"
         "called.note('slept')",
     with_loop(#{init => Code}, fun(_) -> called:has_noted(<<"slept">>) end).
+
+%% Also if it runs the loop, and others know the loop's name already.
+init_code_ends_before_requests_begin(_Config) ->
+    Code = [
+        "import asyncio, called\n",
+        "called.note('begun')\n",
+        "asyncio.get_event_loop().run_until_complete(asyncio.sleep(0.3))\n",
+        "called.note('prepared')"
+    ],
+    Name = loop_with_slow_init,
+    {Asker, Monitor} = spawn_monitor(fun() ->
+        called:has_noted(<<"begun">>),
+        exit(py_event_loop:run(Name, called, take_events_later, []))
+    end),
+    with_loop(#{name => Name, init => Code}, fun(_) ->
+        receive
+            {'DOWN', Monitor, process, Asker, Answer} ->
+                ?assertEqual({ok, [<<"prepared">>]}, Answer)
+        end
+    end).
 
 init_code_that_fails(_Config) ->
     _ = process_flag(trap_exit, true),

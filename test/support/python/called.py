@@ -48,6 +48,10 @@ def take_events() -> list[str]:
     return taken
 
 
+async def take_events_later() -> list[str]:
+    return take_events()
+
+
 def add(a: int, b: int = 10, *, times: int = 1) -> int:
     return (a + b) * times
 

@@ -86,6 +86,11 @@ impl Carried {
         };
         match begun() {
             Ok(carried) => {
+                carried.object.get().is_begun.set(py, true);
+                if native.requests.any(&native) {
+                    // Init code that ran the loop may have been woken in vain by them.
+                    native.core.wake();
+                }
                 native.pulse.runs_on(stacks::this_thread());
                 if start.announce {
                     owner.tell(atoms::ready());

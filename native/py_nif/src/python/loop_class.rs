@@ -70,6 +70,8 @@ pub struct Loop {
     pub(super) named_loop: GilSlot<Py<PyDict>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
+    /// Its init code has ended: requests are taken.
+    pub is_begun: GilCell<bool>,
     /// The process that started it, if Erlang did.
     pub origin: Option<Arc<Origin>>,
 }
@@ -145,6 +147,7 @@ impl Loop {
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
             served,
+            is_begun: GilCell::default(),
             origin,
         })
     }

@@ -42,6 +42,10 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
         // `served.py` sees to the rest.
         slf.get().stopping.set(py, true);
     }
+    if !slf.get().is_begun.get(py) {
+        // Init code runs the loop: what it prepares is what they ask for.
+        return Ok(());
+    }
     let mut result = Ok(());
     for work in native.requests.take() {
         let done = match work {
