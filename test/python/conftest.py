@@ -12,20 +12,15 @@ import ssl
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import erlang_loop
 import leaks
 import pytest
 import trustme
+from both_loops import LOOPS
 from erlang_loop.callbacks import CallbackLoop
 from erlang_loop.generators import GeneratorLoop
 
 #: Seconds after which a test hangs. None waits that long: each waits for what it wants.
 PATIENCE = 20
-
-LOOPS = {
-    "asyncio": asyncio.SelectorEventLoop,
-    "erlang_loop": erlang_loop.new_event_loop,
-}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

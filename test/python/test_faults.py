@@ -14,7 +14,7 @@ import time
 
 import erlang_loop
 import pytest
-from conftest import LOOPS
+from both_loops import LOOPS
 from connections import Recorder, connected, eventually
 
 
