@@ -2,13 +2,12 @@
 //! `py_watchdog`.
 //!
 //! With the GIL it is simple: `faulthandler.dump_traceback` writes all stacks to a file. Python
-//! code gives the GIL away every few milliseconds, so a fraction of a second is enough to ask
-//! for it. Who does not give it away by then is inside of one call into C, and so stands still as
-//! far as Python's frames are concerned; all the others wait. Then the frames can be read without
-//! the GIL, as faulthandler does in its signal handler: the thread here sends itself a signal
-//! that was registered for that when all was well. Should the call into C return just
-//! then, it has to give the GIL to the thread that asked for it first, and that one holds it until
-//! the stacks are read.
+//! code gives the GIL away every few milliseconds, so a fraction of a second is usually enough to
+//! get it. If it is not, some thread is inside of one call into C. Then the frames are read without
+//! the GIL, as faulthandler does in its signal handler, but not here: threads may run on meanwhile,
+//! and what faulthandler meets then could end the process. A forked copy stands still. It sends
+//! itself the signal that was registered for that when all was well, and if it does not survive
+//! that, nothing is lost but the rest of its text.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -35,8 +34,7 @@ struct Dump {
     file: File,
 }
 
-/// Locked while stacks are read, by whichever way: there is one file, and who holds the GIL must
-/// not run on meanwhile.
+/// Locked while stacks are read without the GIL: there is one file.
 static DUMP: Mutex<Option<Dump>> = Mutex::new(None);
 
 fn dump() -> MutexGuard<'static, Option<Dump>> {
@@ -117,8 +115,6 @@ pub fn send(to: LocalPid, token: i64, patience: Duration) -> std::io::Result<()>
 fn taken(patience: Duration) -> std::io::Result<String> {
     let (tell, told) = mpsc::channel();
     in_background(move |py| {
-        // Whoever reads without the GIL is let finish first, with the GIL held.
-        drop(dump());
         // Nobody listens any more if the time was up.
         let _ = tell.send(with_gil(py));
     })?;
@@ -157,15 +153,68 @@ fn without_gil() -> std::io::Result<String> {
     };
     dump.file.set_len(0)?;
     dump.file.rewind()?;
-    // SAFETY: the signal is faulthandler's, unblocked on this thread, which it interrupts here.
-    unsafe {
-        let mut set: libc::sigset_t = mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, dump.signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
-        libc::pthread_kill(libc::pthread_self(), dump.signal);
-    }
+    in_a_copy(|| {
+        // SAFETY: system calls that a copy of a process with threads may make. The signal goes to
+        // this very thread, whose number the C library does not know in the copy.
+        unsafe {
+            let mut set: libc::sigset_t = mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, dump.signal);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, ptr::null_mut());
+            let (process, thread) = (
+                libc::syscall(libc::SYS_getpid),
+                libc::syscall(libc::SYS_gettid),
+            );
+            libc::syscall(libc::SYS_tgkill, process, thread, dump.signal);
+        }
+    })?;
     whole(&mut dump.file)
+}
+
+/// Runs `look` in a copy of this process that has only the calling thread, and waits for its end,
+/// good or bad.
+fn in_a_copy(look: impl FnOnce()) -> std::io::Result<()> {
+    // SAFETY: not `fork()`, whose handlers expect more of a copy than this. The child makes system
+    // calls only and ends without a destructor run; whatever ends it is nobody's business here.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    match child {
+        -1 => Err(std::io::Error::last_os_error()),
+        0 => {
+            // SAFETY: as above.
+            unsafe {
+                let none = libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: 0,
+                };
+                libc::setrlimit(libc::RLIMIT_CORE, &none);
+                for number in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGFPE] {
+                    libc::signal(number, libc::SIG_DFL);
+                }
+                look();
+                libc::_exit(0)
+            }
+        }
+        child => {
+            wait_for(child as i32);
+            Ok(())
+        }
+    }
+}
+
+/// Two seconds at most: the copy might go round in circles.
+fn wait_for(child: i32) {
+    for _ in 0..2000 {
+        // SAFETY: asks about a child of ours; another's waiting for all children may have got it.
+        if unsafe { libc::waitpid(child, ptr::null_mut(), libc::WNOHANG) } != 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    // SAFETY: it was there a moment ago, and nobody else waits for it by its number.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, ptr::null_mut(), 0);
+    }
 }
 
 fn whole(file: &mut File) -> std::io::Result<String> {
