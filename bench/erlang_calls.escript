@@ -80,12 +80,15 @@ throughput(Name, Function, Callers, Seconds) ->
     Count = counters:new(1, [write_concurrency]),
     Pids = [spawn_monitor(fun() -> ask(Function, Count) end) || _ <- lists:seq(1, Callers)],
     timer:sleep(300),
+    Cpu = cpu(),
     From = {erlang:monotonic_time(), counters:get(Count, 1)},
     timer:sleep(Seconds * 1000),
     To = {erlang:monotonic_time(), counters:get(Count, 1)},
+    Used = 1000 * (cpu() - Cpu) / max(1, element(2, To) - element(2, From)),
     _ = [exit(Pid, kill) || {Pid, _} <- Pids],
     _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || {_, Monitor} <- Pids],
-    say("~s, ~p callers", [Name, Callers], rate(From, To), "1/s").
+    say("~s, ~p callers", [Name, Callers], rate(From, To), "1/s"),
+    say("~s, ~p callers: CPU of one", [Name, Callers], Used, "us").
 
 ask(Function, Count) ->
     call(Function),

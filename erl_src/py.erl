@@ -42,6 +42,8 @@
 -export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
 
 -define(TIMEOUT, 5000).
+%% Milliseconds.
+-define(AT_ONCE, 2).
 
 %% A module or a function.
 -type name() :: atom() | binary() | string().
@@ -309,7 +311,15 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(F
 ask(Target, Work, Timeout) ->
     %% Made here, so that `receive' skips what was in the mailbox before.
     Token = make_ref(),
-    case py_nif:task_submit(Token, Target, Work) of
+    case py_nif:task_ask(Token, Target, Work) of
+        {ok, Task} when Timeout > ?AT_ONCE ->
+            %% Nearly all answers come at once. What takes longer hears of the caller's death.
+            receive
+                {py_reply, Token, Result} -> Result
+            after ?AT_ONCE ->
+                ok = py_nif:task_watch(Task),
+                wait(Token, Task, left(Timeout))
+            end;
         {ok, Task} ->
             wait(Token, Task, Timeout);
         {error, not_started} ->
@@ -327,6 +337,9 @@ ask_again(Target, Work, Timeout) ->
         {ok, Task} -> wait(Token, Task, Timeout);
         {error, Reason} -> {error, Reason}
     end.
+
+left(infinity) -> infinity;
+left(Timeout) -> Timeout - ?AT_ONCE.
 
 %% @private
 -spec submit_to(py_nif:task_target(), py_nif:task_work()) -> {ok, task()} | {error, reason()}.

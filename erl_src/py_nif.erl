@@ -54,6 +54,8 @@
 %% For py and py_event_loop.
 -export([
     task_submit/3,
+    task_ask/3,
+    task_watch/1,
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
@@ -159,6 +161,8 @@
     python_main/5,
     python_running/0,
     task_submit/4,
+    task_ask/4,
+    task_watch/1,
     task_give_up/1,
     task_cancel/1,
     task_is_open/1,
@@ -600,6 +604,21 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 %%% Requests: see py, py_calls, py_event_loop_server
 
 %% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
+%% @private
+-spec task_ask(Token :: reference(), task_target(), task_work()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
+task_ask(Token, Target, Work) ->
+    task_ask(Token, Target, Work, group_leader()).
+
+%% With the group leader that the code prints to.
+-spec task_ask(reference(), task_target(), task_work(), pid()) ->
+    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
+task_ask(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec task_watch(task()) -> ok.
+task_watch(_Task) -> erlang:nif_error(not_loaded).
+
 %% @private
 -spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
     {ok, task()} | {error, not_started | overload | loop_down | deadlock}.

@@ -154,6 +154,8 @@ signatures() ->
         python_eval_error => [int, bin, atom, term, term],
         %% Answers {error, not_started} to anything while Python is down; py_call_SUITE has it.
         task_submit => [term, term, term],
+        task_ask => [term, term, term],
+        task_watch => [poll_set],
         task_give_up => [poll_set],
         task_cancel => [poll_set],
         task_is_open => [poll_set],

@@ -24,6 +24,10 @@
     cancel_on_the_way_from_a_call_thread_to_the_loop/1,
     a_killed_caller_with_1000_tasks/1,
     a_killed_caller_with_1000_queued_functions/1,
+    callers_that_die_at_once/1,
+    a_function_whose_caller_died_at_once_is_logged/1,
+    the_first_step_runs_in_its_task/1,
+    a_first_step_that_wants_to_exit/1,
     a_task_that_nobody_holds_still_answers/1,
     a_coroutine_that_was_given_up_before_it_began/1,
     tasks_leave_no_memory_behind/1
@@ -256,3 +260,65 @@ tasks_leave_no_memory_behind(_Config) ->
 submit(Module, Function, Args) ->
     {ok, Task} = py:submit(Module, Function, Args),
     Task.
+
+%% Nobody listens for the death of a caller that has just begun to wait. Its coroutine ends all
+%% the same, whenever it dies.
+callers_that_die_at_once(_Config) ->
+    {ok, 0} = py:call(called, count_tasks, []),
+    _ = [
+        begin
+            {Pid, Monitor} = spawn_monitor(fun() -> py:call(asyncio, sleep, [3600], #{}, infinity) end),
+            _ = [erlang:yield() || _ <- lists:seq(1, N rem 50)],
+            exit(Pid, kill),
+            receive
+                {'DOWN', Monitor, _, _, killed} -> ok
+            end
+        end
+     || N <- lists:seq(1, 500)
+    ],
+    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end).
+
+a_function_whose_caller_died_at_once_is_logged(_Config) ->
+    {ok, _} = py:call(called, hold, []),
+    ok = log_watch:start(),
+    Pid = spawn(fun() -> py:call(called, block, [], #{}, infinity) end),
+    %% As soon as it runs: most likely before its death is listened for. Either way it is logged.
+    wait_until_blocked(),
+    exit(Pid, kill),
+    %% What ends within 2 ms is nothing to report.
+    timer:sleep(10),
+    {ok, _} = py:call(called, release, []),
+    called:is_logged("called.block ended"),
+    log_watch:stop().
+
+wait_until_blocked() ->
+    case py:call(called, is_blocked, []) of
+        {ok, true} -> ok;
+        {ok, false} -> wait_until_blocked()
+    end.
+
+the_first_step_runs_in_its_task(_Config) ->
+    Expected = {ok, {<<"called.first_step">>, true, true}},
+    ?assertEqual(Expected, py:call(called, first_step, [])),
+    %% By now it is known to be a coroutine function, and goes straight to the loop.
+    ?assertEqual(Expected, py:call(called, first_step, [])).
+
+%% What was taken together with it is begun too.
+a_first_step_that_wants_to_exit(_Config) ->
+    called:is_error("SystemExit", "5", py:call(called, leave_now, [5])),
+    {ok, 3} = py:call(called, add_later, [1, 2]),
+    Submitted = [
+        begin
+            {ok, Leaving} = py:submit(called, leave_now, [N]),
+            {ok, Adding} = py:submit(called, add_later, [N, 1]),
+            {N, Leaving, Adding}
+        end
+     || N <- lists:seq(1, 50)
+    ],
+    _ = [
+        begin
+            called:is_error("SystemExit", integer_to_list(N), py:await(Leaving)),
+            ?assertEqual({ok, N + 1}, py:await(Adding))
+        end
+     || {N, Leaving, Adding} <- Submitted
+    ].

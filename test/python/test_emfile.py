@@ -83,6 +83,13 @@ async def test_client_out_of_fds(loop, short_of_fds):
     assert caught.value.errno == errno.EMFILE
 
 
+async def test_sleeps_end_without_fds(loop, short_of_fds):
+    """A loop that could not make the timerfd it wanted to park with slept for ever."""
+    short_of_fds()
+    for milliseconds in range(18, 28):
+        await asyncio.sleep(milliseconds / 1000)
+
+
 @pytest.mark.ours
 def test_no_fd_for_a_new_loop(loop, short_of_fds):
     """An error, and nothing half made is left."""

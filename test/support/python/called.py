@@ -95,6 +95,17 @@ async def leave_later(code: int) -> None:
     raise SystemExit(code)
 
 
+async def leave_now(code: int) -> None:
+    raise SystemExit(code)
+
+
+async def first_step() -> tuple[str, bool, bool]:
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    return task.get_name(), task.get_loop() is loop, loop.is_running()
+
+
 def interrupt() -> None:
     raise KeyboardInterrupt
 

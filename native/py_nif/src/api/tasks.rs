@@ -7,7 +7,7 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{registry, Refused, Work};
 use crate::python::call_threads::{self, Job};
-use crate::python::{calls, loop_thread, main_thread};
+use crate::python::{loop_thread, main_thread};
 use crate::questions::chain;
 use crate::tasks::{reports, Asker, Request, Task, What};
 
@@ -29,6 +29,29 @@ fn task_submit<'a>(
         false => Asker::Caller(token),
     };
     submit(env, target, what, asker, leader)
+}
+
+/// As `task_submit`, for a process that waits for the answer from now on. It calls `task_watch`
+/// if that takes a while.
+#[rustler::nif]
+fn task_ask<'a>(
+    env: Env<'a>,
+    token: Term<'a>,
+    target: Term<'a>,
+    what: Term<'a>,
+    leader: Term<'a>,
+) -> NifResult<Term<'a>> {
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    submit(env, target, what, Asker::Waiting(token), leader)
+}
+
+/// The death of the one who waits for the task's answer gives it up.
+#[rustler::nif]
+fn task_watch<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
+    task.watch(Sender::Scheduler(env));
+    atoms::ok().encode(env)
 }
 
 /// The process `to` gets the items, `demand` of them before it asks for more.
@@ -68,9 +91,7 @@ fn submit<'a>(
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
     let to_loop = match &request.what {
-        What::Call { module, function } => {
-            home.is_some() || calls::is_known_coroutine(module, function)
-        }
+        What::Call(function) => home.is_some() || function.is_coroutine(),
         _ => false,
     };
     let task = request.task.clone();

@@ -57,3 +57,10 @@ pub fn whereis(name: Atom) -> Option<LocalPid> {
         }
     })
 }
+
+/// Whether the process is there, for a thread of ours.
+pub fn is_alive(pid: &LocalPid) -> bool {
+    // SAFETY: no environment on a thread that is none of the VM's; the call only reads the pid.
+    forked::is_copy()
+        || unsafe { rustler::sys::enif_is_process_alive(std::ptr::null_mut(), pid.as_c_arg()) == 1 }
+}

@@ -1,7 +1,8 @@
 //! The Erlang VM as this library needs it.
 //!
 //! `entry` is how the VM loads us, `resource` are Rust values it counts references of, `select`
-//! asks its poller, `message` talks to its processes, `names` finds them, `terms` takes terms apart, `errno` names
+//! asks its poller, `message` talks to its processes, `names` finds them, `own_env` keeps terms
+//! for our threads, `terms` takes terms apart, `errno` names
 //! errors as Erlang does, `forked` tells when there is no VM.
 //! Together with `python/` this is where unsafe code lives.
 
@@ -11,6 +12,7 @@ pub mod fd;
 pub mod forked;
 pub mod message;
 pub mod names;
+pub mod own_env;
 pub mod resource;
 pub mod select;
 pub mod signal;

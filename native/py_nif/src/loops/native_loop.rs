@@ -421,7 +421,7 @@ impl NativeLoop {
 
     pub(super) fn set_timerfd(&self, when: Option<u64>) {
         // Fails only when the process has no fd left for the timerfd; then the thread's own
-        // wait still ends in time, and a parked one is woken by the next event.
+        // wait still ends in time, and a parked one ends its sleep by itself a little later.
         let _ = self.core.set_timer(when);
     }
 

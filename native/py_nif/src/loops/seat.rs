@@ -4,6 +4,7 @@
 //! stays there for life: asyncio, sqlite3 and thread-locals take that for granted.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use event_loop::Carrier;
@@ -33,6 +34,9 @@ pub struct Seat {
     id: u64,
     native: OnceLock<Weak<NativeLoop>>,
     state: Mutex<State>,
+    /// It is not fresh any more. Set under the lock of `state`, for the look that nearly always
+    /// is enough.
+    is_taken: AtomicBool,
 }
 
 impl Seat {
@@ -41,6 +45,7 @@ impl Seat {
             id,
             native: OnceLock::new(),
             state: Mutex::new(State::Fresh(place)),
+            is_taken: AtomicBool::new(false),
         }
     }
 
@@ -56,6 +61,10 @@ impl Seat {
 
     /// Gives the loop a place if it has none. `false`: there is no thread for it now.
     pub fn fill(&self) -> bool {
+        // Acquire: with the store below; nothing else is read on the strength of it.
+        if self.is_taken.load(Ordering::Acquire) {
+            return true;
+        }
         let mut state = self.state();
         let State::Fresh(_) = &*state else {
             return true;
@@ -66,7 +75,10 @@ impl Seat {
         // The runner takes the seat in its own time, so the lock is free by then.
         match std::mem::replace(&mut *state, State::Taken) {
             State::Fresh(place) => match place.place(&native) {
-                Ok(()) => true,
+                Ok(()) => {
+                    self.is_taken.store(true, Ordering::Release);
+                    true
+                }
                 Err(place) => {
                     *state = State::Fresh(place);
                     false
@@ -89,10 +101,6 @@ impl Seat {
             *state = State::Taken;
         }
         fresh
-    }
-
-    pub fn is_fresh(&self) -> bool {
-        matches!(*self.state(), State::Fresh(_))
     }
 }
 

@@ -3,7 +3,7 @@
 //! One thread does all calls one after another as long as they are short: with one GIL more
 //! threads would only hand it to and fro. A *standby* thread watches. When calls wait and none
 //! has ended for a while, the function that runs is blocked or computes: the standby becomes a
-//! worker, and a new standby is started, up to the limit. Workers beyond the first end when they
+//! worker (or wakes one that is idle), and a new standby is started, up to the limit. Workers beyond the first end when they
 //! had nothing to do for some seconds.
 //!
 //! A thread that waits for Erlang (`erlang.call`) is *outside*: it does not count, because what it
@@ -12,6 +12,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -73,8 +74,8 @@ struct Pool {
     needed: bool,
     /// Threads that wait for Erlang.
     outside: usize,
-    /// Calls that have ended so far.
-    ended: u64,
+    /// Whether an idle worker was told of a call and is not there yet: it needs no second word.
+    told: bool,
     max_threads: usize,
     max_queue: usize,
     max_outside: usize,
@@ -88,11 +89,13 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     watching: false,
     needed: false,
     outside: 0,
-    ended: 0,
+    told: false,
     max_threads: 64,
     max_queue: 100_000,
     max_outside: 1000,
 });
+/// Calls that have ended so far. Relaxed: a count that orders nothing.
+static ENDED: AtomicU64 = AtomicU64::new(0);
 static WORK: Condvar = Condvar::new();
 static WATCH: Condvar = Condvar::new();
 
@@ -114,7 +117,7 @@ pub fn info() -> Info {
         workers: pool.workers,
         idle: pool.idle,
         queued: pool.queue.len(),
-        ended: pool.ended,
+        ended: ENDED.load(Ordering::Relaxed),
     }
 }
 
@@ -157,12 +160,19 @@ pub fn are_waiting() -> bool {
 }
 
 impl Pool {
+    /// One worker takes what there is. If it does not get on, the standby sees that.
     fn push(&mut self, job: Job) {
         self.queue.push_back(job);
-        match self.idle {
-            0 => self.have_watched(),
-            _ => WORK.notify_one(),
+        if self.idle > 0 && !(self.told && self.standby) {
+            self.tell_idle();
+        } else {
+            self.have_watched();
         }
+    }
+
+    fn tell_idle(&mut self) {
+        self.told = true;
+        WORK.notify_one();
     }
 
     /// Sees to it that somebody takes calls. `false`: there is no memory for a thread.
@@ -180,7 +190,7 @@ impl Pool {
         started
     }
 
-    /// Calls wait and every worker is busy: the standby looks at its watch.
+    /// Calls wait: the standby looks at its watch.
     fn have_watched(&mut self) {
         if self.standby && !self.watching {
             self.watching = true;
@@ -221,9 +231,13 @@ pub fn outside() -> PyResult<Option<Outside>> {
     }
     pool.workers -= 1;
     pool.outside += 1;
-    if !pool.queue.is_empty() && pool.idle == 0 {
-        // Without memory for another thread calls wait until this one is back.
-        let _ = pool.ensure_worker();
+    if !pool.queue.is_empty() {
+        if pool.idle > 0 {
+            pool.tell_idle();
+        } else {
+            // Without memory for another thread calls wait until this one is back.
+            let _ = pool.ensure_worker();
+        }
         pool.have_watched();
     }
     Ok(Some(Outside(())))
@@ -254,7 +268,7 @@ fn work() {
                 if catch_unwind(AssertUnwindSafe(|| job.run(py))).is_err() {
                     task.fail(Sender::Thread, atoms::panicked());
                 }
-                pool().ended += 1;
+                ENDED.fetch_add(1, Ordering::Relaxed);
             }
         });
     }
@@ -263,7 +277,7 @@ fn work() {
 fn next() -> Option<Job> {
     let mut pool = pool();
     let job = pool.queue.pop_front();
-    if !pool.queue.is_empty() && pool.idle == 0 {
+    if !pool.queue.is_empty() {
         pool.have_watched();
     }
     job
@@ -274,6 +288,7 @@ fn wait_for_work() -> bool {
     let mut pool = pool();
     pool.idle += 1;
     loop {
+        pool.told = false;
         if !pool.queue.is_empty() {
             pool.idle -= 1;
             return true;
@@ -308,7 +323,7 @@ fn standby() {
             if std::mem::take(&mut pool.needed) {
                 break;
             }
-            if pool.queue.is_empty() || pool.idle > 0 {
+            if pool.queue.is_empty() {
                 pool.watching = false;
                 pool = WATCH
                     .wait(pool)
@@ -316,14 +331,19 @@ fn standby() {
                 continue;
             }
             pool.watching = true;
-            let ended = pool.ended;
+            let ended = ENDED.load(Ordering::Relaxed);
             (pool, _) = WATCH
                 .wait_timeout(pool, PATIENCE)
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
-            if pool.ended == ended && !pool.queue.is_empty() && pool.idle == 0 {
-                pool.needed = false;
-                break;
+            if ENDED.load(Ordering::Relaxed) != ended || pool.queue.is_empty() {
+                continue;
             }
+            if pool.idle > 0 {
+                pool.tell_idle();
+                continue;
+            }
+            pool.needed = false;
+            break;
         }
         pool.standby = false;
         pool.watching = false;

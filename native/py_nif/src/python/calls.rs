@@ -3,8 +3,7 @@
 //! Called on call threads, and on a loop's thread for coroutine functions. Whatever the code
 //! raises is the answer: `SystemExit` ends neither a thread nor the node.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::ffi;
@@ -20,7 +19,7 @@ use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
 use crate::output::lines;
 use crate::questions::chain;
-use crate::tasks::{reports, Place, Request, Task, What};
+use crate::tasks::{reports, Function, Place, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
 pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
@@ -53,10 +52,10 @@ pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
 
 fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
     match &request.what {
-        What::Call { module, function } => {
-            let callable = find(py, module, function, true)?;
+        What::Call(function) => {
+            let callable = find(py, function, true)?;
             if is_for_loop(&callable, request) {
-                remember_coroutine(module, function);
+                function.set_coroutine(true);
             }
             call(&callable, request)
         }
@@ -68,9 +67,17 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
 pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
     let py = callable.py();
     let (args, kwargs) = request.with_terms(|args, kwargs| -> PyResult<_> {
-        Ok((values::arguments(py, args)?, values::keywords(py, kwargs)?))
+        let args = args.map(|args| values::arguments(py, args)).transpose()?;
+        let kwargs = kwargs
+            .map(|kwargs| values::keywords(py, kwargs))
+            .transpose()?;
+        Ok((args, kwargs.flatten()))
     })?;
-    callable.call(args, kwargs.as_ref())
+    match (args, kwargs) {
+        (None, None) => callable.call0(),
+        (Some(args), kwargs) => callable.call(args, kwargs.as_ref()),
+        (None, Some(kwargs)) => callable.call((), Some(&kwargs)),
+    }
 }
 
 /// The namespace that `py:eval/1,2` and `py:exec/1` share.
@@ -96,7 +103,12 @@ fn evaluate<'py>(
     let builtins = py.import("builtins")?;
     let code = builtins.call_method1("compile", (code, "<erlang>", mode))?;
     let globals = shell(py)?;
-    match request.with_terms(|variables, _| values::keywords(py, variables))? {
+    let locals = request.with_terms(|_, variables| {
+        variables
+            .map(|variables| values::keywords(py, variables))
+            .transpose()
+    })?;
+    match locals.flatten() {
         Some(locals) => builtins.call_method1(mode, (code, globals, locals)),
         None => builtins.call_method1(mode, (code, globals)),
     }
@@ -106,17 +118,17 @@ fn evaluate<'py>(
 /// that takes time, and `ModuleNotFoundError` sends the request to a call thread.
 pub fn find<'py>(
     py: Python<'py>,
-    module: &str,
-    function: &str,
+    function: &Function,
     import: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let names = function.names(py);
     let walk = |mut found: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
-        for name in function.split('.') {
-            found = found.getattr(PyString::new(py, name))?;
+        for name in &names.path {
+            found = found.getattr(name.bind(py))?;
         }
         Ok(found)
     };
-    if let Some(loaded) = loaded(py, module)? {
+    if let Some(loaded) = loaded(py, names.module.bind(py))? {
         match walk(loaded) {
             // It may be half imported, by another thread: the import below waits for that.
             Err(error) if import && error.is_instance_of::<PyAttributeError>(py) => {}
@@ -124,12 +136,15 @@ pub fn find<'py>(
         }
     }
     match import {
-        true => walk(py.import(PyString::new(py, module))?.into_any()),
+        true => walk(py.import(names.module.bind(py))?.into_any()),
         false => Err(PyModuleNotFoundError::new_err(())),
     }
 }
 
-pub fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn loaded<'py>(
+    py: Python<'py>,
+    module: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
         Ok(py
@@ -138,7 +153,7 @@ pub fn loaded<'py>(py: Python<'py>, module: &str) -> PyResult<Option<Bound<'py, 
             .cast_into::<PyDict>()?
             .unbind())
     })?;
-    let found = modules.bind(py).get_item(PyString::new(py, module))?;
+    let found = modules.bind(py).get_item(module)?;
     Ok(found.filter(|module| !module.is_none()))
 }
 
@@ -174,39 +189,6 @@ fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) ->
     unsafe {
         let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
         !slots.is_null() && look(&*slots)
-    }
-}
-
-/// The names of functions that were coroutine functions when last looked at: the next call goes
-/// straight to the loop, which looks again.
-static COROUTINES: LazyLock<RwLock<HashMap<String, HashSet<String>>>> =
-    LazyLock::new(RwLock::default);
-
-pub fn is_known_coroutine(module: &str, function: &str) -> bool {
-    let known = COROUTINES
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    known
-        .get(module)
-        .is_some_and(|functions| functions.contains(function))
-}
-
-fn remember_coroutine(module: &str, function: &str) {
-    let mut known = COROUTINES
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    known
-        .entry(module.to_owned())
-        .or_default()
-        .insert(function.to_owned());
-}
-
-pub fn forget_coroutine(module: &str, function: &str) {
-    let mut known = COROUTINES
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(functions) = known.get_mut(module) {
-        functions.remove(function);
     }
 }
 
@@ -270,7 +252,7 @@ pub fn report_late(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
 fn report(py: Python<'_>, tag: rustler::Atom, task: &Ref<Task>, error: &PyErr) {
     let own = rustler::OwnedEnv::new();
     own.run(|env| {
-        let report = (tag, task.name.as_str(), values::exception(env, py, error));
+        let report = (tag, &*task.name, values::exception(env, py, error));
         reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
     });
 }

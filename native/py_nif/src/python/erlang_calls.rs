@@ -212,7 +212,9 @@ pub fn answer<'py>(py: Python<'py>, question: &Question) -> PyResult<Bound<'py, 
 pub fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     // A program without asyncio has no loop, and need not import it for that.
-    if RUNNING.get(py).is_none() && calls::loaded(py, "asyncio.events")?.is_none() {
+    if RUNNING.get(py).is_none()
+        && calls::loaded(py, pyo3::intern!(py, "asyncio.events"))?.is_none()
+    {
         return Ok(None);
     }
     let running = RUNNING

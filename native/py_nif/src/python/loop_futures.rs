@@ -23,16 +23,40 @@ pub fn create_task<'py>(
     slf: &Bound<'py, Loop>,
     coroutine: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static TASKS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let py = slf.py();
-    let this = slf.get();
-    this.check_closed(py)?;
-    let made_otherwise = this.task_factory.look(py, |factory| factory.is_some());
-    if made_otherwise || this.debug.get(py) {
+    slf.get().check_closed(py)?;
+    if makes_otherwise(slf) {
         return asyncio_create_task(py)?.call1((slf, coroutine));
     }
-    let class = module(py, &TASKS, "asyncio.tasks")?.getattr(intern!(py, "Task"))?;
-    class.call((coroutine,), Some(&named_loop(slf)?))
+    task_class(py)?.call((coroutine,), Some(&named_loop(slf)?))
+}
+
+/// As [`create_task`], with a name.
+pub fn create_named_task<'py>(
+    slf: &Bound<'py, Loop>,
+    coroutine: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    slf.get().check_closed(py)?;
+    let named = PyDict::new(py);
+    named.set_item(intern!(py, "name"), name)?;
+    if makes_otherwise(slf) {
+        return asyncio_create_task(py)?.call((slf, coroutine), Some(&named));
+    }
+    named.set_item(intern!(py, "loop"), slf)?;
+    task_class(py)?.call((coroutine,), Some(&named))
+}
+
+fn makes_otherwise(slf: &Bound<'_, Loop>) -> bool {
+    let py = slf.py();
+    let this = slf.get();
+    this.debug.get(py) || this.task_factory.look(py, |factory| factory.is_some())
+}
+
+fn task_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static TASKS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    module(py, &TASKS, "asyncio.tasks")?.getattr(intern!(py, "Task"))
 }
 
 /// asyncio's own method, for arguments it knows better: they differ from version to version.

@@ -2,24 +2,28 @@
 //! tasks whose end is the answer.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
 
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
 use rustler::Encoder;
 
 use super::call_threads::{self, Job};
 use super::calls;
 use super::loop_class::Loop;
+use super::loop_futures;
 use super::loop_streams::{self, Sink};
 use super::origin;
 use super::plain_streams::Slice;
+use super::turn;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::loops::Work;
+use crate::loops::{NativeLoop, Work};
 use crate::output::lines;
 use crate::tasks::{Place, Request, Task, What};
 
@@ -38,49 +42,63 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
         // `served.py` sees to the rest.
         slf.get().stopping.set(py, true);
     }
+    let mut result = Ok(());
     for work in native.requests.take() {
-        match work {
+        let done = match work {
             Work::Run(request) => {
                 let task = request.task.clone();
-                if catch_unwind(AssertUnwindSafe(|| run(slf, request))).is_err() {
+                catch_unwind(AssertUnwindSafe(|| run(slf, request))).unwrap_or_else(|_| {
                     forget(slf, task.id);
                     task.fail(Sender::Thread, atoms::panicked());
-                }
+                    Ok(())
+                })
             }
             Work::Await(task, value) => start(slf, &task, value.into_bound(py)),
-            Work::Cancel(id) => cancel(slf, id)?,
-            Work::Demanded(id) => demanded(slf, id)?,
-        }
+            Work::Cancel(id) => cancel(slf, id),
+            Work::Demanded(id) => demanded(slf, id),
+        };
+        // The rest was taken too, and has to be begun.
+        result = result.and(done);
     }
-    Ok(())
+    result
 }
 
-fn run(slf: &Bound<'_, Loop>, request: Request) {
+fn run(slf: &Bound<'_, Loop>, request: Request) -> PyResult<()> {
     let py = slf.py();
-    let What::Call { module, function } = &request.what else {
-        return to_call_thread(slf, request);
+    let What::Call(function) = &request.what else {
+        to_call_thread(slf, request);
+        return Ok(());
     };
-    let callable = match calls::find(py, module, function, false) {
+    let callable = match calls::find(py, function, false) {
         Ok(callable) if request.inline || calls::is_for_loop(&callable, &request) => callable,
         // A plain function; a module that must be imported, or is just being.
         Ok(_) => {
-            calls::forget_coroutine(module, function);
-            return to_call_thread(slf, request);
+            function.set_coroutine(false);
+            to_call_thread(slf, request);
+            return Ok(());
         }
         Err(error)
             if error.is_instance_of::<PyModuleNotFoundError>(py)
                 || error.is_instance_of::<PyAttributeError>(py) =>
         {
-            return to_call_thread(slf, request)
+            to_call_thread(slf, request);
+            return Ok(());
         }
-        Err(error) => return answer(slf, &request.task, Err(error)),
+        Err(error) => {
+            answer(slf, &request.task, Err(error));
+            return Ok(());
+        }
     };
     if !request.task.is_wanted() {
-        return forget(slf, request.task.id);
+        forget(slf, request.task.id);
+        return Ok(());
     }
     match calls::call(&callable, &request) {
         Ok(value) if !request.inline => start(slf, &request.task, value),
-        outcome => answer(slf, &request.task, outcome),
+        outcome => {
+            answer(slf, &request.task, outcome);
+            Ok(())
+        }
     }
 }
 
@@ -94,68 +112,117 @@ fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
     }
 }
 
-/// Has the loop await `value`.
-fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) {
+/// Has the loop await `value`. The first step is run at once: what ends with it needs neither a
+/// done callback nor another turn, and nobody to listen for its caller's death.
+fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) -> PyResult<()> {
     let py = slf.py();
     let Ok(native) = &slf.get().native(py) else {
-        return calls::close(&value);
-    };
-    if !task.begin(Place::Loop(std::sync::Arc::downgrade(native))) {
         calls::close(&value);
-        return native.requests.forget(task.id);
+        return Ok(());
+    };
+    if !task.begin(Place::Loop(Arc::downgrade(native))) {
+        calls::close(&value);
+        native.requests.forget(task.id);
+        return Ok(());
     }
-    let started = || -> PyResult<()> {
-        let (value, sink) = match task.is_stream {
-            true => loop_streams::drive(native, task, &value)
-                .map(|(driver, sink)| (driver, Some(sink)))?,
-            false => (value.clone(), None),
-        };
-        let asyncio_task = if value.is_instance(&coroutine_type(py)?)? {
-            let options = PyDict::new(py);
-            options.set_item(pyo3::intern!(py, "name"), PyString::new(py, &task.name))?;
-            origin::within(py, &task.origin, || {
-                slf.call_method(pyo3::intern!(py, "create_task"), (&value,), Some(&options))
-            })?
-        } else {
-            // Other awaitables: a Future of this loop, an object with `__await__`.
-            let options = PyDict::new(py);
-            options.set_item("loop", slf)?;
-            let asyncio = py.import("asyncio")?;
-            origin::within(py, &task.origin, || {
-                asyncio.call_method("ensure_future", (&value,), Some(&options))
-            })?
-        };
-        let ended = Ended {
-            task: task.clone(),
-            owner: slf.clone().unbind(),
-        };
-        asyncio_task.call_method1(
-            pyo3::intern!(py, "add_done_callback"),
-            (Py::new(py, ended)?,),
-        )?;
-        let requested = Requested {
-            task: asyncio_task.unbind(),
-            sink,
-        };
-        slf.get()
-            .requested
-            .with(py, |tasks| tasks.insert(task.id, requested));
-        Ok(())
+    let queued = || slf.get().ready.with(py, |ready| ready.len());
+    let before = queued();
+    let (asyncio_task, sink) = match make_task(slf, native, task, &value) {
+        Ok(made) => made,
+        Err(error) => {
+            calls::close(&value);
+            answer(slf, task, Err(error));
+            return Ok(());
+        }
     };
-    if let Err(error) = started() {
-        calls::close(&value);
+    // A task factory may have done otherwise.
+    let stepped = match !task.is_stream && queued() == before + 1 {
+        true => turn::run_last(slf),
+        false => Ok(()),
+    };
+    let followed = match is_done(&asyncio_task) && !task.is_stream {
+        true => {
+            let outcome = asyncio_task.call_method0(pyo3::intern!(py, "result"));
+            answer(slf, task, outcome);
+            Ok(())
+        }
+        false => follow(slf, task, asyncio_task, sink),
+    };
+    if let Err(error) = followed {
         answer(slf, task, Err(error));
     }
+    // `SystemExit`, which goes on to end the program.
+    stepped
 }
 
-fn coroutine_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    use pyo3::sync::PyOnceLock;
-    use pyo3::types::PyType;
+type Made<'py> = (Bound<'py, PyAny>, Option<Py<Sink>>);
+
+fn make_task<'py>(
+    slf: &Bound<'py, Loop>,
+    native: &Arc<NativeLoop>,
+    task: &Ref<Task>,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Made<'py>> {
+    let py = slf.py();
+    let (value, sink) = match task.is_stream {
+        true => {
+            loop_streams::drive(native, task, value).map(|(driver, sink)| (driver, Some(sink)))?
+        }
+        false => (value.clone(), None),
+    };
+    let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
+        origin::within(py, &task.origin, || {
+            loop_futures::create_named_task(slf, &value, &task.name)
+        })?
+    } else {
+        // Other awaitables: a Future of this loop, an object with `__await__`.
+        let options = PyDict::new(py);
+        options.set_item("loop", slf)?;
+        let asyncio = py.import("asyncio")?;
+        origin::within(py, &task.origin, || {
+            asyncio.call_method("ensure_future", (&value,), Some(&options))
+        })?
+    };
+    Ok((asyncio_task, sink))
+}
+
+fn is_done(asyncio_task: &Bound<'_, PyAny>) -> bool {
+    asyncio_task
+        .call_method0(pyo3::intern!(asyncio_task.py(), "done"))
+        .and_then(|done| done.is_truthy())
+        .unwrap_or(false)
+}
+
+/// It takes as long as it likes: its end is the answer, its caller's death cancels it.
+fn follow(
+    slf: &Bound<'_, Loop>,
+    task: &Ref<Task>,
+    asyncio_task: Bound<'_, PyAny>,
+    sink: Option<Py<Sink>>,
+) -> PyResult<()> {
+    let py = slf.py();
+    let ended = Ended {
+        task: task.clone(),
+        owner: slf.clone().unbind(),
+    };
+    asyncio_task.call_method1(
+        pyo3::intern!(py, "add_done_callback"),
+        (Py::new(py, ended)?,),
+    )?;
+    let requested = Requested {
+        task: asyncio_task.unbind(),
+        sink,
+    };
+    slf.get()
+        .requested
+        .with(py, |tasks| tasks.insert(task.id, requested));
+    task.watch(Sender::Thread);
+    Ok(())
+}
+
+fn coroutine_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    Ok(TYPE
-        .import(py, "types", "CoroutineType")?
-        .clone()
-        .into_any())
+    TYPE.import(py, "types", "CoroutineType")
 }
 
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {

@@ -165,7 +165,9 @@ impl Runner {
         if let Some(native) = &self.waits {
             native.core.wake();
         }
-        if let Some(native) = &*self.alone() {
+        // Not under the lock: a loop that still rests calls this runner, and so comes here again.
+        let alone = self.alone().clone();
+        if let Some(native) = alone {
             native.core.wake();
         }
     }

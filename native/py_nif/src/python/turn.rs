@@ -208,6 +208,20 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
 }
 
+/// Runs what was queued last, now: the first step of a task that Erlang asked for.
+pub fn run_last(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let Some(item) = this.ready.with(py, |ready| ready.pop_back()) else {
+        return Ok(());
+    };
+    run_one(slf, item, this.threshold.get(py))?;
+    match this.between.get(py) {
+        false => Ok(()),
+        true => between::after_callback(slf),
+    }
+}
+
 /// Runs one thing, and sends what it wrote. `limit`: nanoseconds after which it is named.
 #[inline]
 pub fn run_one(slf: &Bound<'_, Loop>, item: Item, limit: Option<u64>) -> PyResult<()> {

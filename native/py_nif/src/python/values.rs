@@ -9,6 +9,21 @@ use crate::atoms;
 use crate::convert;
 
 pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    let items = || list.decode::<rustler::ListIterator<'_>>();
+    let values: Option<Vec<_>> = items().ok().and_then(|items| {
+        items
+            .map(|item| convert::to_python(py, item).ok())
+            .collect()
+    });
+    match values {
+        Some(values) => PyTuple::new(py, values),
+        None => whole_list(py, list),
+    }
+}
+
+/// As one value, so that an error says where in the list it is.
+#[cold]
+fn whole_list<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
     let list = convert::to_python(py, list).map_err(|error| error.within("args"))?;
     match list.cast::<PyList>() {
         Ok(list) => Ok(list.to_tuple()),

@@ -18,6 +18,9 @@ use crate::loops::NativeLoop;
 /// A yield that takes longer than this was one to somebody.
 const CROWDED_NS: u64 = 5_000;
 
+/// How late a parked thread wakes by itself if nobody wakes it at its deadline.
+const LATE_NS: u64 = 1_000_000;
+
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on
 /// one loop would steal each other's wake-ups.
 pub struct Waiting {
@@ -145,7 +148,10 @@ impl Waiting {
         native.core.open_set()?;
         native.ensure_keeper();
         native.plan_wake(Sender::Thread, deadline);
-        match native.core.park(|| native.request_arm(), None) {
+        // Those who keep the deadline come before this limit. It is for when they cannot: no fd
+        // was left for the timerfd, or the VM is too busy to be in time.
+        let limit = deadline.map(|deadline| deadline.saturating_sub(now_ns()) + LATE_NS);
+        match native.core.park(|| native.request_arm(), limit) {
             Parked::Woken | Parked::TimedOut => self.look(native),
             // Nobody keeps this loop (the application is stopped, the router is being
             // restarted): wait on the set to the end. A new router wakes us.

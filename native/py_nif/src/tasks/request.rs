@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use rustler::env::SavedTerm;
-use rustler::{Binary, Env, NifResult, OwnedEnv, Term};
+use rustler::{Binary, Env, NifResult, Term};
 
-use super::{Asker, Task};
+use super::{Asker, Function, Task};
 use crate::atoms;
+use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::Ref;
 use crate::questions::{chain, Question};
 
 pub enum What {
-    /// A function by its module and its name, which may be dotted: `Class.method`.
-    Call {
-        module: String,
-        function: String,
-    },
+    Call(Arc<Function>),
     Eval(String),
     Exec(String),
 }
@@ -27,9 +23,15 @@ pub struct Request {
     pub inline: bool,
     /// The question of Python that the caller answers by asking this.
     pub asked_for: Option<Arc<Question>>,
-    env: OwnedEnv,
-    /// `{Args, Kwargs}` of a call, the variables of an eval.
-    terms: SavedTerm,
+    /// None if there are neither arguments nor variables.
+    terms: Option<Terms>,
+}
+
+/// Arguments and keyword arguments of a call, the variables of an eval.
+struct Terms {
+    env: OwnEnv,
+    args: Option<Kept>,
+    kwargs: Option<Kept>,
 }
 
 impl Request {
@@ -46,61 +48,67 @@ impl Request {
         let parts = rustler::types::tuple::get_tuple(term)?;
         let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
-        let (what, terms) = match parts.as_slice() {
+        let (what, args, kwargs) = match parts.as_slice() {
             [_, module, function, args, kwargs] if inline || kind == atoms::call() => {
                 if args.list_length().is_err() || !kwargs.is_map() {
                     return Err(rustler::Error::BadArg);
                 }
-                let what = What::Call {
-                    module: text(*module)?,
-                    function: text(*function)?,
-                };
-                (what, (*args, *kwargs))
+                let function = Function::named(*module, *function)?;
+                (What::Call(function), Some(*args), *kwargs)
             }
             [_, code, variables] if variables.is_map() && kind == atoms::eval() => {
-                (What::Eval(text(*code)?), (*variables, *variables))
+                (What::Eval(text(*code)?), None, *variables)
             }
             [_, code, variables] if variables.is_map() && kind == atoms::exec() => {
-                (What::Exec(text(*code)?), (*variables, *variables))
+                (What::Exec(text(*code)?), None, *variables)
             }
             _ => return Err(rustler::Error::BadArg),
         };
-        let own = OwnedEnv::new();
-        let terms = own.save(terms);
+        let args = args.filter(|args| !args.is_empty_list());
+        let kwargs = Some(kwargs).filter(|kwargs| !matches!(kwargs.map_size(), Ok(0)));
+        let terms = (args.is_some() || kwargs.is_some()).then(|| {
+            let env = OwnEnv::new();
+            Terms {
+                args: args.map(|args| env.keep_copy(args)),
+                kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
+                env,
+            }
+        });
         Ok(
             Task::new(env, what.name(), asker, leader).map(|task| Request {
                 task,
                 what,
                 inline,
                 asked_for: chain::answered_by(&env.pid()),
-                env: own,
                 terms,
             }),
         )
     }
 
-    /// Looks at the two terms.
-    pub fn with_terms<R>(&self, look: impl FnOnce(Term<'_>, Term<'_>) -> R) -> R {
-        self.env.run(|env| {
-            let (first, second): (Term<'_>, Term<'_>) =
-                self.terms.load(env).decode().expect("saved as a pair");
-            look(first, second)
-        })
+    /// Looks at arguments and keyword arguments; those that are not there are none.
+    pub fn with_terms<R>(&self, look: impl FnOnce(Option<Term<'_>>, Option<Term<'_>>) -> R) -> R {
+        match &self.terms {
+            None => look(None, None),
+            Some(terms) => look(
+                terms.args.map(|args| terms.env.load(args)),
+                terms.kwargs.map(|kwargs| terms.env.load(kwargs)),
+            ),
+        }
     }
 }
 
 impl What {
     /// For reports: `module.function`, or the beginning of the code.
-    fn name(&self) -> String {
+    fn name(&self) -> Arc<str> {
         match self {
-            What::Call { module, function } => format!("{module}.{function}"),
-            What::Eval(code) | What::Exec(code) => code.chars().take(60).collect(),
+            What::Call(function) => function.name.clone(),
+            What::Eval(code) | What::Exec(code) => code.chars().take(60).collect::<String>().into(),
         }
     }
 }
 
 /// Names and code come as atoms, UTF-8 binaries or strings.
-fn text(term: Term<'_>) -> NifResult<String> {
+pub(super) fn text(term: Term<'_>) -> NifResult<String> {
     let bad = |_| rustler::Error::BadArg;
     if term.is_binary() {
         let bytes: Binary<'_> = term.decode()?;

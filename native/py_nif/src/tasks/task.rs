@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use rustler::env::SavedTerm;
-use rustler::{Atom, Encoder, Env, LocalPid, OwnedEnv, Term};
+use event_loop::now_ns;
+use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use flow::Flow;
 pub use flow::Next;
@@ -32,7 +32,8 @@ pub use flow::Next;
 use super::reports;
 use crate::atoms;
 use crate::beam::forked;
-use crate::beam::message::Sender;
+use crate::beam::message::{self, Sender};
+use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::NativeLoop;
 use crate::output::Origin;
@@ -62,15 +63,18 @@ enum Phase {
 /// What an answer needs. Taken by the one who answers.
 struct Reply {
     to: LocalPid,
-    env: OwnedEnv,
+    env: OwnEnv,
     /// `None` for a stream, which is its own.
-    token: Option<SavedTerm>,
+    token: Option<Kept>,
 }
 
 /// Who is answered.
 pub enum Asker<'a> {
     /// The calling process, with this token.
     Caller(Term<'a>),
+    /// As `Caller`, which does nothing but wait: its death is listened for when that takes a
+    /// while ([`Task::watch`]).
+    Waiting(Term<'a>),
     /// A stream: this process gets its items, of which so many are wanted.
     Consumer(LocalPid, u64),
     /// Nobody: a cast.
@@ -82,6 +86,8 @@ struct Life {
     phase: Phase,
     reply: Option<Reply>,
     monitor: Option<Monitor>,
+    /// When it began to run on a call thread, in nanoseconds.
+    began: u64,
     /// Of a stream.
     flow: Option<Flow>,
 }
@@ -89,7 +95,7 @@ struct Life {
 pub struct Task {
     pub id: u64,
     /// For reports and for the name of the asyncio task.
-    pub name: String,
+    pub name: Arc<str>,
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
     pub is_stream: bool,
@@ -102,14 +108,17 @@ impl Task {
     /// The death of the one who is to be answered gives it up. `None`: that one is dead already.
     pub fn new(
         env: Env<'_>,
-        name: String,
+        name: Arc<str>,
         asker: Asker<'_>,
         leader: Term<'_>,
     ) -> Option<Ref<Task>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let own = OwnedEnv::new();
+        let own = OwnEnv::new();
+        let waits = matches!(asker, Asker::Waiting(_));
         let (to, token, flow) = match asker {
-            Asker::Caller(token) => (Some(env.pid()), Some(own.save(token)), None),
+            Asker::Caller(token) | Asker::Waiting(token) => {
+                (Some(env.pid()), Some(own.keep_copy(token)), None)
+            }
             Asker::Consumer(pid, credit) => (Some(pid), None, Some(Flow::new(pid, credit))),
             Asker::Nobody => (None, None, None),
         };
@@ -128,10 +137,11 @@ impl Task {
                     token,
                 }),
                 monitor: None,
+                began: 0,
                 flow,
             }),
         });
-        if let Some(to) = to {
+        if let (Some(to), false) = (to, waits) {
             let monitor = task.monitor(Sender::Scheduler(env), &to)?;
             task.lock().monitor = Some(monitor);
         }
@@ -145,11 +155,19 @@ impl Task {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// It runs from now on, there. `false`: nobody wants it any more.
+    /// It runs from now on, there. `false`: nobody wants it any more. For threads of ours.
     pub fn begin(&self, place: Place) -> bool {
         let mut life = self.lock();
+        if let (Some(reply), None) = (&life.reply, &life.monitor) {
+            if !message::is_alive(&reply.to) {
+                life.phase = Phase::GivenUp { since: None };
+            }
+        }
         match life.phase {
             Phase::Queued | Phase::Running(_) => {
+                if let (Place::CallThread, None) = (&place, &life.monitor) {
+                    life.began = now_ns();
+                }
                 life.phase = Phase::Running(place);
                 true
             }
@@ -209,10 +227,7 @@ impl Task {
 
     /// It runs for nobody from now on.
     fn report_running(&self, sender: Sender<'_>) {
-        reports::send(
-            sender,
-            (atoms::call_given_up(), self.id, self.name.as_str()),
-        );
+        reports::send(sender, (atoms::call_given_up(), self.id, &*self.name));
     }
 
     /// A function that ran for nobody has ended.
@@ -227,7 +242,17 @@ impl Task {
                 true => atoms::stream_ended(),
                 false => atoms::call_ended(),
             };
-            let report = (tag, self.id, self.name.as_str(), late);
+            let report = (tag, self.id, &*self.name, late);
+            reports::send(Sender::Thread, report);
+        }
+    }
+
+    /// A function has ended whose caller died before anybody listened for that. What took no
+    /// longer than callers wait for before they have that listened for is nothing to report.
+    fn ended_unheard(&self, began: u64) {
+        let took = now_ns().saturating_sub(began) / 1_000_000;
+        if took > 2 {
+            let report = (atoms::call_ended(), self.id, &*self.name, took);
             reports::send(Sender::Thread, report);
         }
     }
@@ -245,8 +270,27 @@ impl Task {
     }
 }
 
-/// What needs the resource itself, to end its monitor.
+/// What needs the resource itself, to begin or end its monitor.
 impl Ref<Task> {
+    /// Whoever waits for the answer has waited for a while, or will: its death gives the task
+    /// up from now on, or at once.
+    pub fn watch(&self, sender: Sender<'_>) {
+        let died = {
+            let mut life = self.lock();
+            let open = matches!(life.phase, Phase::Queued | Phase::Running(_));
+            match &life.reply {
+                Some(reply) if open && life.monitor.is_none() => {
+                    life.monitor = self.monitor(sender, &reply.to);
+                    life.monitor.is_none()
+                }
+                _ => false,
+            }
+        };
+        if died && !forked::is_copy() {
+            self.give_up(sender);
+        }
+    }
+
     /// Answers from a thread of ours. `build` runs without the lock: it converts a value, which
     /// takes time, and a scheduler thread may want the lock meanwhile.
     pub fn answer(&self, build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
@@ -254,14 +298,14 @@ impl Ref<Task> {
             // The function forked: the node that was copied answers.
             return;
         }
-        let Some(mut reply) = self.lock().reply.take() else {
+        let Some(reply) = self.lock().reply.take() else {
             return self.ended();
         };
-        let message = reply.env.run(|env| {
+        let message = reply.env.with(|env| {
             // A panic in it must not leave the caller without an answer.
             let result = catch_unwind(AssertUnwindSafe(|| build(env)))
                 .unwrap_or_else(|_| (atoms::error(), atoms::panicked()).encode(env));
-            reply.env.save(self.message(env, &reply.token, result))
+            reply.env.keep(self.message(env, &reply, result))
         });
         let monitor = {
             let mut life = self.lock();
@@ -269,9 +313,12 @@ impl Ref<Task> {
                 drop(life);
                 return self.ended();
             }
-            life.phase = Phase::Done;
-            // A caller that died needs no answer.
-            let _ = reply.env.send_and_clear(&reply.to, |env| message.load(env));
+            let was = std::mem::replace(&mut life.phase, Phase::Done);
+            let sent = reply.env.send(&reply.to, message);
+            let ran = matches!(was, Phase::Running(Place::CallThread));
+            if !sent && ran && life.monitor.is_none() {
+                self.ended_unheard(life.began);
+            }
             life.monitor.take()
         };
         if let Some(monitor) = monitor {
@@ -291,7 +338,7 @@ impl Ref<Task> {
             match life.reply.take() {
                 Some(reply) => self.send_error(reply, sender, reason),
                 None if self.is_cast => {
-                    let report = (atoms::cast_failed(), self.name.as_str(), reason);
+                    let report = (atoms::cast_failed(), &*self.name, reason);
                     reports::send(sender, report);
                 }
                 // It is being answered this moment.
@@ -333,11 +380,11 @@ impl Ref<Task> {
     fn message<'a>(
         &self,
         env: Env<'a>,
-        token: &Option<SavedTerm>,
+        reply: &Reply,
         result: Term<'a>,
     ) -> (Atom, Term<'a>, Term<'a>) {
-        match token {
-            Some(token) => (atoms::py_reply(), token.load(env), result),
+        match reply.token {
+            Some(token) => (atoms::py_reply(), reply.env.load(token).in_env(env), result),
             None => {
                 let failed = matches!(result.decode::<(Atom, Term<'_>)>(), Ok((tag, _)) if tag == atoms::error());
                 let event = if failed {
@@ -350,24 +397,20 @@ impl Ref<Task> {
         }
     }
 
-    fn send_error(&self, mut reply: Reply, sender: Sender<'_>, reason: impl Encoder) {
-        let error = |env| (atoms::error(), reason).encode(env);
+    fn send_error(&self, reply: Reply, sender: Sender<'_>, reason: impl Encoder) {
+        let error = (atoms::error(), reason);
         // A caller that died needs no answer.
-        let _ = match sender {
+        match sender {
             Sender::Scheduler(env) => {
-                let (tag, token, result) = reply.env.run(|own| {
-                    let (tag, token, result) = self.message(own, &reply.token, error(own));
-                    (tag, token.in_env(env), result.in_env(env))
-                });
-                env.send(&reply.to, (tag, token, result))
+                let _ = env.send(&reply.to, self.message(env, &reply, error.encode(env)));
             }
             Sender::Thread => {
-                let token = reply.token;
-                reply
+                let message = reply
                     .env
-                    .send_and_clear(&reply.to, |env| self.message(env, &token, error(env)))
+                    .with(|env| reply.env.keep(self.message(env, &reply, error.encode(env))));
+                let _ = reply.env.send(&reply.to, message);
             }
-        };
+        }
     }
 }
 

@@ -5,11 +5,12 @@
 //! without any it *waits*, and the next demand, or its end, has it looked after where it is:
 //! on its loop, or set aside without a thread (`python/plain_streams.rs`).
 
-use rustler::{Env, LocalPid, OwnedEnv, Term};
+use rustler::{Env, LocalPid, Term};
 
 use super::{Phase, Place, Task};
 use crate::atoms;
 use crate::beam::forked;
+use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::Ref;
 use crate::python::plain_streams;
 
@@ -110,10 +111,10 @@ impl Ref<Task> {
         if forked::is_copy() {
             return Ok(Next::Stop);
         }
-        let mut own = OwnedEnv::new();
-        let message = own.run(|env| {
+        let own = OwnEnv::new();
+        let message = own.with(|env| {
             let item = build(env)?;
-            Ok(own.save((atoms::py_stream(), self, (atoms::data(), item))))
+            Ok(own.keep((atoms::py_stream(), self, (atoms::data(), item))))
         })?;
         let life = &mut *self.lock();
         let (Phase::Running(_), Some(flow)) = (&life.phase, &mut life.flow) else {
@@ -125,7 +126,7 @@ impl Ref<Task> {
             _ => Next::Produce,
         };
         // A consumer that died: its end is heard of by the monitor.
-        let _ = own.send_and_clear(&flow.to, |env| message.load(env));
+        let _ = own.send(&flow.to, message);
         Ok(next)
     }
 }

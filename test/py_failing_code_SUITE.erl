@@ -2,7 +2,7 @@
 %% so, and does the rest go on?
 %%
 %% Faults that belong to one feature are in its own suite.
--module(py_fault_SUITE).
+-module(py_failing_code_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 

@@ -1,0 +1,146 @@
+//! Environments of no process: where terms are kept that a thread of ours looks at or sends.
+//!
+//! rustler's `OwnedEnv` does the same with more memory to get and to free. Requests need two of
+//! them each, so these are used again: they are made by scheduler threads and let go of by
+//! Python's, and memory of the VM that changes threads is dear (`docs/performance.md`).
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::{Mutex, TryLockError};
+
+use rustler::sys::{self, ErlNifEnv, ErlNifTerm};
+use rustler::{Encoder, Env, LocalPid, Term};
+
+use super::forked;
+
+/// So many go from one thread to another at once.
+const BATCH: usize = 32;
+/// So many are kept for whoever needs one, besides those that threads keep.
+const SPARE: usize = 32 * BATCH;
+
+/// A term in an [`OwnEnv`], to be looked at together with it.
+#[derive(Clone, Copy)]
+pub struct Kept(ErlNifTerm);
+
+/// An environment of no process, empty at first.
+pub struct OwnEnv(*mut ErlNifEnv);
+
+// SAFETY: the VM allows an environment that belongs to no process on any thread, one at a time;
+// `&OwnEnv` only reads terms, except for `keep` and `with`, whose callers have the value alone
+// (they own it, or hold the lock it is behind).
+unsafe impl Send for OwnEnv {}
+
+impl OwnEnv {
+    pub fn new() -> Self {
+        OwnEnv(take())
+    }
+
+    /// Copies a term into it.
+    pub fn keep(&self, term: impl Encoder) -> Kept {
+        self.with(|env| Kept(term.encode(env).as_c_arg()))
+    }
+
+    /// As [`keep`](Self::keep), for a term of any environment.
+    pub fn keep_copy(&self, term: Term<'_>) -> Kept {
+        self.with(|env| Kept(term.in_env(env).as_c_arg()))
+    }
+
+    pub fn with<R>(&self, look: impl for<'a> FnOnce(Env<'a>) -> R) -> R {
+        // SAFETY: `self.0` is a live environment, and the marker ends with this call.
+        let env = unsafe { Env::new(&(), self.0) };
+        look(env)
+    }
+
+    /// A kept term.
+    ///
+    /// It must have been kept in this very environment; that is up to the few who keep both.
+    pub fn load<'a>(&'a self, kept: Kept) -> Term<'a> {
+        // SAFETY: the term is in this environment, which lives as long as the answer.
+        unsafe { Term::new(Env::new(self, self.0), kept.0) }
+    }
+
+    /// Sends a term of it to a process, from a thread that is none of the VM's schedulers.
+    pub fn send(self, to: &LocalPid, message: Kept) -> bool {
+        if forked::is_copy() {
+            return false;
+        }
+        // SAFETY: no caller's environment on such a thread; the message is in ours, which the VM
+        // empties and leaves to us.
+        unsafe { sys::enif_send(ptr::null_mut(), to.as_c_arg(), self.0, message.0) == 1 }
+    }
+}
+
+impl Drop for OwnEnv {
+    fn drop(&mut self) {
+        if forked::is_copy() {
+            return;
+        }
+        // SAFETY: ours, and nothing refers to its terms any more.
+        unsafe { sys::enif_clear_env(self.0) };
+        give_back(self.0);
+    }
+}
+
+struct Spare(Vec<*mut ErlNifEnv>);
+// SAFETY: empty environments that nobody else knows of.
+unsafe impl Send for Spare {}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        for env in self.0.drain(..) {
+            // SAFETY: ours, and empty.
+            unsafe { sys::enif_free_env(env) };
+        }
+    }
+}
+
+static SPARES: Mutex<Spare> = Mutex::new(Spare(Vec::new()));
+
+thread_local! {
+    static OWN: RefCell<Spare> = const { RefCell::new(Spare(Vec::new())) };
+}
+
+fn take() -> *mut ErlNifEnv {
+    let kept = OWN.try_with(|own| {
+        let own = &mut own.borrow_mut().0;
+        if own.is_empty() {
+            // Who finds it locked makes a new one instead of waiting.
+            if let Some(mut spares) = spares() {
+                let rest = spares.0.len().saturating_sub(BATCH);
+                own.extend(spares.0.drain(rest..));
+            }
+        }
+        own.pop()
+    });
+    // SAFETY: makes a new environment; the VM ends the node if there is no memory.
+    kept.ok()
+        .flatten()
+        .unwrap_or_else(|| unsafe { sys::enif_alloc_env() })
+}
+
+fn give_back(env: *mut ErlNifEnv) {
+    let kept = OWN.try_with(|own| {
+        let own = &mut own.borrow_mut().0;
+        own.push(env);
+        if own.len() < 2 * BATCH {
+            return;
+        }
+        let mut passed_on = Spare(own.split_off(BATCH));
+        if let Some(mut spares) = spares().filter(|spares| spares.0.len() < SPARE) {
+            spares.0.append(&mut passed_on.0);
+        }
+    });
+    if kept.is_err() {
+        // The thread is about to end. SAFETY: ours, and empty.
+        unsafe { sys::enif_free_env(env) };
+    }
+}
+
+fn spares() -> Option<std::sync::MutexGuard<'static, Spare>> {
+    match SPARES.try_lock() {
+        Ok(spares) => Some(spares),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
