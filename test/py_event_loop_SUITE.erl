@@ -324,15 +324,16 @@ a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
 a_linked_owner_takes_its_loop_along(_Config) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
-        {ok, Loop} = start_link(#{}),
-        Self ! {loop, Loop},
+        {ok, Started} = start_link(#{}),
+        Self ! {loop, Started},
         receive
             stop -> exit(enough)
         end
     end),
-    receive
-        {loop, Loop} -> ok
-    end,
+    Loop =
+        receive
+            {loop, Started} -> Started
+        end,
     {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     Pid ! stop,

@@ -8,7 +8,8 @@ kill(Pid) ->
     Monitor = monitor(process, Pid),
     exit(Pid, kill),
     receive
-        {'DOWN', Monitor, _, _, killed} -> ok
+        % Or it had just ended by itself.
+        {'DOWN', Monitor, _, _, _} -> ok
     end.
 
 %% @doc Kills a supervised process and answers the pid of its successor.
