@@ -73,7 +73,7 @@ pub enum Asker<'a> {
     /// The calling process, with this token.
     Caller(Term<'a>),
     /// As `Caller`, which does nothing but wait: its death is listened for when that takes a
-    /// while ([`Task::watch`]).
+    /// while (`watch`).
     Waiting(Term<'a>),
     /// A stream: this process gets its items, of which so many are wanted.
     Consumer(LocalPid, u64),
