@@ -8,7 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::malloc;
+use super::{malloc, stacks};
 
 /// What the application environment says about Python.
 #[derive(Debug, Clone)]
@@ -30,6 +30,7 @@ pub fn start(settings: &Settings) -> Result<(), String> {
     unsafe { ffi::PyEval_SaveThread() };
     Python::attach(|py| {
         prepare(py, settings)?;
+        stacks::prepare_here(py);
         // In a node of Erlang's, what Python prints and logs goes to Erlang. A command line
         // keeps its own streams.
         py.import("erlang_loop_default")?

@@ -48,18 +48,27 @@ pub fn this_thread() -> u64 {
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
+/// Whether somebody registers the signal, or has done so. Relaxed: only the first is to go on.
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
 /// Registers the signal, once, on a thread of its own that waits for the GIL.
 pub fn prepare() -> std::io::Result<()> {
-    static PREPARED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only the first is to go on.
-    if PREPARED.swap(true, Ordering::Relaxed) {
-        return Ok(());
+    match PREPARED.load(Ordering::Relaxed) {
+        true => Ok(()),
+        false => in_background(prepare_here),
     }
-    in_background(|py| match registered(py) {
+}
+
+/// As `prepare`, at once: when Python starts, before any call could hold the GIL.
+pub fn prepare_here(py: Python<'_>) {
+    if PREPARED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    match registered(py) {
         // Nothing of Python is called with the lock held, which could give the GIL away.
         Ok(registered) => *dump() = registered,
         Err(error) => error.write_unraisable(py, None),
-    })
+    }
 }
 
 fn registered(py: Python<'_>) -> PyResult<Option<Dump>> {
