@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import ssl
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ours: what only ErlangEventLoop does, or is for")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # The suite is a job in the background. The programs that tests interrupt are not.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
