@@ -16,6 +16,12 @@ if sys.version_info >= (3, 11):
 else:
     from .timeouts import timeout
 
+if sys.version_info >= (3, 12):
+    from inspect import iscoroutinefunction
+else:
+    # Knows of coroutines that are marked generators, too.
+    from asyncio import iscoroutinefunction
+
 __all__ = [
     "HAS_BUFFERED_TLS",
     "HAS_LOOP_FACTORY",
@@ -23,6 +29,7 @@ __all__ = [
     "current_loop",
     "format_callback",
     "has_chosen_child_watcher",
+    "iscoroutinefunction",
     "nonblocking_socket",
     "run",
     "running_loop_set",

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native
+from . import _native, compat
 from .asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SignalHandlers(AsyncioLoop):
         RuntimeError if the signal cannot be caught, or if the VM keeps it for itself: SIGINT in a
         node that was not started by `bin/erlang-loop`.
         """
-        if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+        if asyncio.iscoroutine(callback) or compat.iscoroutinefunction(callback):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
         self._check_signal(sig)
         self._check_closed()
