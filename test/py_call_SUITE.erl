@@ -233,6 +233,7 @@ an_answer_that_races_its_timeout(_Config) ->
      || {Answer, _} <- Answers
     ],
     {ok, _} = py:call(called, take_events, []),
+    %% Time for what must not come.
     timer:sleep(50),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 

@@ -228,6 +228,7 @@ the_receiver_hears_nothing_after_the_end(_Config) ->
     {ok, _} = py_nif:call_later(Ref, 5, 2),
     {ok, []} = py_event_loop:stop(Loop),
     ok = py_nif:write_test_fd(Write, <<"x">>),
+    %% Longer than the timer.
     timer:sleep(20),
     nothing_comes(),
     close([], [Read, Write]).

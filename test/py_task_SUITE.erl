@@ -283,19 +283,13 @@ a_function_whose_caller_died_at_once_is_logged(_Config) ->
     ok = log_watch:start(),
     Pid = spawn(fun() -> py:call(called, block, [], #{}, infinity) end),
     %% As soon as it runs: most likely before its death is listened for. Either way it is logged.
-    wait_until_blocked(),
+    called:is_blocked(),
     exit(Pid, kill),
     %% What ends within 2 ms is nothing to report.
     timer:sleep(10),
     {ok, _} = py:call(called, release, []),
     called:is_logged("called.block ended"),
     log_watch:stop().
-
-wait_until_blocked() ->
-    case py:call(called, is_blocked, []) of
-        {ok, true} -> ok;
-        {ok, false} -> wait_until_blocked()
-    end.
 
 the_first_step_runs_in_its_task(_Config) ->
     Expected = {ok, {<<"called.first_step">>, true, true}},

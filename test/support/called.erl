@@ -3,7 +3,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([counts/1, start/0, settle/0, stop/0, in_node/3, is_error/3, has_noted/1, is_logged/1]).
+-export([start/0, settle/0, stop/0, in_node/3]).
+-export([counts/1, is_error/3, has_noted/1, is_blocked/0, is_logged/1]).
 
 %% @doc Starts the application with the module on Python's path.
 -spec start() -> ok.
@@ -63,6 +64,11 @@ has_noted(Event) ->
         {ok, Events} = py:call(?MODULE, take_events, []),
         lists:member(Event, Events)
     end).
+
+%% @doc Waits until somebody is in block() or block_loop().
+-spec is_blocked() -> ok.
+is_blocked() ->
+    eventually:is({ok, true}, fun() -> py:call(?MODULE, is_blocked, []) end).
 
 %% @doc Waits until log_watch has seen this text.
 -spec is_logged(string()) -> ok.

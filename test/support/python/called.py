@@ -246,8 +246,7 @@ def is_blocked() -> bool:
 
 async def block_loop() -> str:
     """As block(), but it holds up its loop."""
-    _release.wait(30)
-    return "released"
+    return block()
 
 
 def hold() -> None:
