@@ -20,6 +20,7 @@
     unknown_messages_are_logged_and_survived/1,
     calls_for_keepers_only_cannot_hurt/1
 ]).
+
 all() ->
     [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].
 
