@@ -28,7 +28,7 @@ all() ->
     ].
 
 any_term_in_any_argument_of_any_nif(_Config) ->
-    there(nifs, [py_misuse_SUITE:signatures()], 40_000).
+    there(nifs, [nif_signatures:all()], 40_000).
 
 any_term_to_python(_Config) ->
     there(terms, [], 20_000).
