@@ -55,21 +55,32 @@ every_wait_of_a_shared_loop_is_armed_by_the_router(_Config) ->
     ?assertEqual([Router], lists:usort(Armers)).
 
 every_wait_of_an_isolated_loop_is_armed_by_its_worker(_Config) ->
-    %% Its worker is there only as long as the loop: it is traced from its birth.
-    Supervisor = whereis(py_event_worker_sup),
-    1 = erlang:trace(Supervisor, true, [call, set_on_spawn]),
+    ok = trace_workers(true),
     Armers = write_when_armed(1000, true),
-    1 = erlang:trace(Supervisor, false, [call, set_on_spawn]),
+    ok = trace_workers(false),
     ?assertMatch([_], lists:usort(Armers)),
     ?assertNot(lists:member(whereis(py_event_router), Armers)).
 
+%% Isolated ones: what arms is their own worker, so that it is known which loop was armed. What
+%% releases is the router: the worker may be on its way out.
 loops_that_threads_close_are_released_by_the_router(_Config) ->
     Router = whereis(py_event_router),
     1 = erlang:trace(Router, true, [call]),
-    _ = [[_ | _] = write_when_armed(1, Isolated) || _ <- lists:seq(1, 100), Isolated <- [false, true]],
-    %% The isolated ones, too: their workers may be on their way out.
-    _ = [?assertEqual(Router, called_by(loop_release)) || _ <- lists:seq(1, 200)],
+    ok = trace_workers(true),
+    _ = [
+        begin
+            [_Worker] = write_when_armed(1, true),
+            ?assertEqual(Router, called_by(loop_release))
+        end
+     || _ <- lists:seq(1, 200)
+    ],
+    ok = trace_workers(false),
     1 = erlang:trace(Router, false, [call]).
+
+%% A worker is there only as long as its loop: it is traced from its birth.
+trace_workers(How) ->
+    1 = erlang:trace(whereis(py_event_worker_sup), How, [call, set_on_spawn]),
+    ok.
 
 %% A loop on a thread of Python's reads this many bytes. Each is written when the loop was armed:
 %% so it sleeps, or is about to, and only the VM's poller can wake it. Who armed it.
@@ -80,7 +91,7 @@ write_when_armed(Count, Isolated) ->
     end),
     Armers = [
         begin
-            Armer = called_by(loop_arm),
+            Armer = armed_by(Isolated),
             ok = py_nif:write_test_fd(Write, <<"x">>),
             Armer
         end
@@ -93,6 +104,14 @@ write_when_armed(Count, Isolated) ->
     ok = py_nif:close_test_fd(Read),
     ok = py_nif:close_test_fd(Write),
     Armers.
+
+%% The router arms other loops, too, and a worker only its own.
+armed_by(Isolated) ->
+    Router = whereis(py_event_router),
+    case called_by(loop_arm) of
+        Router when Isolated -> armed_by(Isolated);
+        Armer -> Armer
+    end.
 
 called_by(Nif) ->
     receive

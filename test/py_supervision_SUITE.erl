@@ -395,12 +395,14 @@ the_watchdog(_Config) -> called:in_node([{stuck_after, 200}], kill_watchdog, ?MO
 kill_watchdog() ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     ok = log_watch:start(),
-    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2]),
-    called:is_logged("sleep_on_the_loop"),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    called:is_logged("block_loop"),
     _ = mortal:kill_registered(py_watchdog),
     true = ets:delete_all_objects(log_watch),
-    called:is_logged("sleep_on_the_loop"),
-    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    called:is_logged("block_loop"),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
     log_watch:stop().
 
 the_default_loop(_Config) ->
