@@ -796,11 +796,14 @@ loop_lag(_Owner) -> erlang:nif_error(not_loaded).
 -spec watchdog_prepare() -> ok | {error, not_started | binary()}.
 watchdog_prepare() -> erlang:nif_error(not_loaded).
 
-%% The loops that have been in one turn for so many milliseconds. Wakes none.
+%% The loops that have been in one turn for so many milliseconds. Wakes none. `sleep': there is
+%% nothing to see before `loop_awake' comes.
 %% @private
 -spec watchdog_look(non_neg_integer()) ->
-    [{Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
-        Milliseconds :: non_neg_integer()}].
+    {look | sleep, [
+        {Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
+            Milliseconds :: non_neg_integer()}
+    ]}.
 watchdog_look(_Threshold) -> erlang:nif_error(not_loaded).
 
 %% The stacks of Python's threads come as `{py_stacks, Token, {ok, Text} | {error, Text}}'.
