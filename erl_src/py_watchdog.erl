@@ -1,7 +1,7 @@
 %% @doc Sees loops that are stuck, says where, and does what it is told to do about it.
 %%
-%% A loop notes the beginning of every turn of callbacks. This process looks at those notes twice in
-%% the time that a turn may take; a loop that sleeps is not woken for it. While all of them sleep
+%% A loop notes the beginning of every turn of callbacks. This process looks at those notes when the
+%% oldest of them can be too old; a loop that sleeps is not woken for it. While all of them sleep
 %% it does, too, and the first that does not wakes it. A turn that takes longer
 %% is logged as a warning, with the Python stack of the loop's thread, and again each time it has
 %% taken twice as long. What happens then is the policy's business:
@@ -81,9 +81,12 @@ valid_threshold(Threshold) ->
 %% Never, if nothing is ever too long.
 look_later(#state{threshold = infinity} = State) ->
     State;
-look_later(#state{threshold = Threshold, timer = undefined} = State) ->
-    State#state{timer = erlang:send_after(max(1, Threshold div 2), self(), look)};
-look_later(State) ->
+look_later(#state{threshold = Threshold} = State) ->
+    look_in(Threshold, State).
+
+look_in(Milliseconds, #state{timer = undefined} = State) ->
+    State#state{timer = erlang:send_after(Milliseconds, self(), look)};
+look_in(_, State) ->
     State.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -100,11 +103,16 @@ handle_cast(Cast, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(look, State) ->
     case look(prepared(State#state{timer = undefined})) of
-        {look, Looked} -> {noreply, look_later(Looked)};
-        {sleep, Looked} -> {noreply, Looked}
+        {Next, #state{stuck = Stuck, threshold = Threshold} = Looked} when map_size(Stuck) > 0 ->
+            %% Its end is to be noticed, too. (`sleep' is more than any number.)
+            {noreply, look_in(max(1, min(Next, Threshold div 2)), Looked)};
+        {sleep, Looked} ->
+            {noreply, Looked};
+        {Next, Looked} ->
+            {noreply, look_in(Next, Looked)}
     end;
 handle_info(loop_awake, State) ->
-    {noreply, look_later(State)};
+    {noreply, look_later(prepared(State))};
 handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
     case maps:take(Token, Asked) of
         {Ids, Rest} ->
@@ -125,7 +133,7 @@ prepared(State) ->
     State.
 
 look(#state{threshold = Threshold, stuck = Before} = State) ->
-    {Rest, Stuck} = py_nif:watchdog_look(Threshold),
+    {Next, Stuck} = py_nif:watchdog_look(Threshold),
     Seen = maps:from_list([
         {Id, seen(Threshold, {Owner, Thread, Turn, Ms}, maps:get(Id, Before, none))}
      || {Id, Owner, Thread, Turn, Ms} <- Stuck
@@ -139,8 +147,8 @@ look(#state{threshold = Threshold, stuck = Before} = State) ->
         end,
         Before
     ),
-    Due = [Id || {Id, #stuck{ms = Ms, next = Next}} <- maps:to_list(Seen), Ms >= Next],
-    {Rest, asked(Due, State#state{stuck = maps:map(fun reported/2, Seen)})}.
+    Due = [Id || {Id, #stuck{ms = Ms, next = Limit}} <- maps:to_list(Seen), Ms >= Limit],
+    {Next, asked(Due, State#state{stuck = maps:map(fun reported/2, Seen)})}.
 
 seen(_, {Owner, Thread, Turn, Ms}, #stuck{turn = Turn, next = Next}) ->
     #stuck{owner = Owner, thread = Thread, turn = Turn, ms = Ms, next = Next};

@@ -10,18 +10,16 @@
 //!
 //! | from | to | by | and then |
 //! |---|---|---|---|
-//! | LOOKING | DOZING | the watcher found nobody up | it looks once more, later |
-//! | DOZING | ASLEEP | it still found nobody | it looks no more |
-//! | DOZING, ASLEEP | LOOKING | one that gets up | was ASLEEP: call the watcher |
+//! | LOOKING | ASLEEP | the watcher found nobody up | it looks no more |
+//! | ASLEEP | LOOKING | one that gets up | it calls the watcher |
 //!
-//! DOZING is for those who get up every now and then: they keep the watcher looking at its own
-//! pace, and need not call it each time.
+//! The watcher takes its time between two looks, so those who get up often do not call it often:
+//! once after each look that found nobody up, at most.
 
 use crate::sync::{fence, AtomicU32, Ordering};
 
 const LOOKING: u32 = 0;
-const DOZING: u32 = 1;
-const ASLEEP: u32 = 2;
+const ASLEEP: u32 = 1;
 
 /// One watcher, and all whom it looks after.
 #[derive(Debug)]
@@ -66,16 +64,13 @@ impl Vigil {
     /// called. `false`: it looks again in a while. `any_up` looks whether anybody is up.
     pub fn may_sleep(&self, any_up: impl Fn() -> bool) -> bool {
         if any_up() {
+            // A watcher whose place we have taken may have been asleep.
             self.state.swap(LOOKING, Ordering::AcqRel);
             return false;
         }
-        if !self.change(DOZING, ASLEEP) {
-            // ASLEEP is what a watcher left behind whose place we have taken.
-            self.state.swap(DOZING, Ordering::AcqRel);
-            return false;
-        }
+        self.state.swap(ASLEEP, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        // One that was up in this last look may also have found us asleep, and calls for nothing.
+        // Who is up in this last look may also have found us asleep: then it calls.
         !any_up() || !self.change(ASLEEP, LOOKING)
     }
 
@@ -97,36 +92,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_sleeps_when_nobody_was_up_for_two_looks() {
+    fn it_sleeps_when_nobody_is_up_and_is_called_once() {
         let vigil = Vigil::new();
         assert!(!vigil.may_sleep(|| true));
-        assert!(!vigil.may_sleep(|| false));
-        assert!(vigil.may_sleep(|| false));
-    }
-
-    #[test]
-    fn it_is_called_once() {
-        let vigil = Vigil::new();
         assert!(!vigil.got_up(), "it looks");
-        assert!(!vigil.may_sleep(|| false) && vigil.may_sleep(|| false));
+        assert!(vigil.may_sleep(|| false));
         assert!(vigil.got_up());
         assert!(!vigil.got_up());
+        assert!(!vigil.may_sleep(|| true));
     }
 
     #[test]
-    fn one_who_gets_up_now_and_then_keeps_it_looking_without_a_call() {
+    fn one_who_gets_up_during_the_last_look_is_seen() {
         let vigil = Vigil::new();
-        for _ in 0..3 {
-            assert!(!vigil.may_sleep(|| false));
-            assert!(!vigil.got_up());
-        }
+        let looks = std::cell::Cell::new(0);
+        let up_at_the_second = || looks.replace(looks.get() + 1) > 0;
+        assert!(!vigil.may_sleep(up_at_the_second));
+        assert!(!vigil.got_up(), "it looks");
     }
 
     #[test]
-    fn a_successor_looks_before_it_sleeps() {
+    fn a_successor_may_sleep_too() {
         let vigil = Vigil::new();
-        assert!(!vigil.may_sleep(|| false) && vigil.may_sleep(|| false));
-        assert!(!vigil.may_sleep(|| false), "the one that slept is gone");
+        assert!(vigil.may_sleep(|| false));
+        assert!(!vigil.may_sleep(|| true), "the one that slept is gone");
         assert!(!vigil.got_up());
+        assert!(vigil.may_sleep(|| false) && vigil.may_sleep(|| false));
+        assert!(vigil.got_up());
     }
 }
