@@ -59,6 +59,20 @@ impl Slot {
             Direction::Write => &mut self.writer,
         }
     }
+
+    fn transport(&self, py: Python<'_>) -> Option<Py<Transport>> {
+        [&self.reader, &self.writer]
+            .into_iter()
+            .find_map(|side| match side {
+                Some(Watcher::Transport(transport)) => Some(transport),
+                _ => None,
+            })
+            .filter(|transport| {
+                let transport = transport.get();
+                transport.kind.is_socket() && transport.listed.get(py)
+            })
+            .map(|transport| transport.clone_ref(py))
+    }
 }
 
 /// By fd number: those are small and dense.
@@ -110,6 +124,19 @@ impl FdTable {
             Some(Watcher::Callback(handle)) => Some(handle.clone_ref(py)),
             _ => None,
         }
+    }
+
+    /// The transport over a socket that watches the fd.
+    pub fn transport(&self, py: Python<'_>, fd: RawFd) -> Option<Py<Transport>> {
+        self.0.get(usize::try_from(fd).ok()?)?.transport(py)
+    }
+
+    /// All of them, with their fds.
+    pub fn transports(&self, py: Python<'_>) -> Vec<(RawFd, Py<PyAny>)> {
+        let slots = self.0.iter().enumerate();
+        slots
+            .filter_map(|(fd, slot)| Some((fd as RawFd, slot.transport(py)?.into_any())))
+            .collect()
     }
 
     pub fn fds(&self) -> Vec<RawFd> {

@@ -244,7 +244,7 @@ fn unwatch<'py>(
 fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>) -> PyResult<()> {
     let py = slf.py();
     let fd = fileno(file)?;
-    match slf.get().transports.with(py, |all| all.get(py, fd)) {
+    match slf.get().transport_of(py, fd) {
         None => Ok(()),
         Some(_) => slf
             .call_method1("_ensure_fd_no_transport", (file,))

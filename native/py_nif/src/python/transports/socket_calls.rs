@@ -17,13 +17,17 @@ pub fn answer(result: isize) -> Result<usize, Stop> {
     match usize::try_from(result) {
         Ok(count) => Ok(count),
         Err(_) => {
-            let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let code = last_error();
             match code {
                 libc::EAGAIN | libc::EINTR => Err(Stop::WouldBlock),
                 _ => Err(Stop::Failed(code)),
             }
         }
     }
+}
+
+fn last_error() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
@@ -67,7 +71,7 @@ pub fn shutdown_write(fd: RawFd) -> Result<(), i32> {
     // SAFETY: no memory involved.
     match unsafe { libc::shutdown(fd, libc::SHUT_WR) } {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+        _ => Err(last_error()),
     }
 }
 
@@ -146,6 +150,42 @@ pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
             to.length(),
         )
     })
+}
+
+/// Where a socket is bound to; of no family if it cannot be known.
+pub fn own_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: the address is exclusively ours and as long as we say. What the call does not fill
+    // in stays zero, which is no family.
+    unsafe { libc::getsockname(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// As [`own_address`], of the other end.
+pub fn peer_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: as in `own_address`.
+    unsafe { libc::getpeername(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// A TCP socket: non-blocking, and closed when the node starts another program.
+pub fn open_stream(family: libc::c_int) -> Result<RawFd, i32> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory involved.
+    match unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) } {
+        fd if fd >= 0 => Ok(fd),
+        _ => Err(last_error()),
+    }
+}
+
+/// The error number, or 0.
+pub fn connect(fd: RawFd, to: &Address) -> i32 {
+    // SAFETY: an address with its true length.
+    match unsafe { libc::connect(fd, to.as_ptr(), to.length()) } {
+        0 => 0,
+        _ => last_error(),
+    }
 }
 
 /// Accepts a connection: non-blocking, and closed when the node starts another program.

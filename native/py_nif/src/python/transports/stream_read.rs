@@ -100,10 +100,7 @@ impl StreamTransport {
             call0(protocol, intern!(py, "eof_received")).and_then(|answer| answer.is_truthy());
         match keep_open {
             // It may still write; there is nothing more to read.
-            Ok(true) => {
-                base.get().unwatch(py, Direction::Read);
-                Ok(())
-            }
+            Ok(true) => Transport::unwatch(base, Direction::Read),
             Ok(false) => base.call_method0(intern!(py, "close")).map(drop),
             Err(error) => failed(base, error, "eof_received"),
         }
