@@ -168,7 +168,7 @@ pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
     }
 }
 
-fn direction(writing: bool) -> Direction {
+pub fn direction(writing: bool) -> Direction {
     match writing {
         false => Direction::Read,
         true => Direction::Write,

@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 
 use super::base::Transport;
 use super::kind::Kind;
-use super::protocol::{call0, call1};
+use super::protocol::complete;
 use crate::python::arguments::Arguments;
 use crate::python::context;
 use crate::python::loop_class::Loop;
@@ -49,7 +49,7 @@ impl Transport {
             false => Ok(()),
         };
         match waiter {
-            Some(waiter) => tell(waiter)?,
+            Some(waiter) => complete(waiter)?,
             // Nobody waits for this connection, so nothing comes between it and its data. What a
             // client sends first is mostly there by now: one turn less for each connection
             // (`bench/`: churn while busy).
@@ -59,14 +59,6 @@ impl Transport {
             None => {}
         }
         watched
-    }
-}
-
-fn tell(waiter: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = waiter.py();
-    match call0(waiter, intern!(py, "cancelled"))?.is_truthy()? {
-        true => Ok(()),
-        false => call1(waiter, intern!(py, "set_result"), py.None().bind(py)).map(drop),
     }
 }
 

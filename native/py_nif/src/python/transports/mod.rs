@@ -1,7 +1,7 @@
 //! Native transports: the path of every byte between a socket and a protocol.
 //!
 //! `base` is what they have in common, from its `beginning` to its `ending`; `kind` is where they
-//! differ. `stream` is a connected byte stream (reading in `stream_read`, writing in
+//! differ. `stream` is a connected byte stream (reading in `stream_read` and `large_read`, writing in
 //! `stream_write`, what waits to be sent in `write_queue`; `reading_way` is what a protocol wants its
 //! data as, `stream_reader` one such), `datagram` the other kind of socket,
 //! `read_pipe` and `write_pipe` the ends of pipes; `accept` and `connecting` are where connections
@@ -21,6 +21,7 @@ mod extra_info;
 mod finalizer;
 mod flow;
 mod kind;
+mod large_read;
 mod methods;
 mod open_file;
 mod pipe_calls;

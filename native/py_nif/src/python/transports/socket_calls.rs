@@ -32,7 +32,36 @@ fn last_error() -> i32 {
 
 pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
     // SAFETY: the buffer is exclusively ours and as long as we say.
-    answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+    answer(unsafe { kernel_recv(fd, buffer.as_mut_ptr(), buffer.len()) })
+}
+
+/// `recv` without what glibc does for threads that may be cancelled, which ours are not: two
+/// atomic operations for each call.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    let nobody = std::ptr::null_mut::<u8>();
+    // SAFETY: as of `recv`, by the caller.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, memory, length, 0, nobody, nobody) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    // SAFETY: by the caller.
+    unsafe { libc::recv(fd, memory.cast(), length, 0) }
+}
+
+/// As [`kernel_recv`], for `send`. MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    let (flags, nobody) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
+    // SAFETY: as of `send`, by the caller.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, memory, length, flags, nobody, 0) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    // SAFETY: by the caller.
+    unsafe { libc::send(fd, memory.cast(), length, libc::MSG_NOSIGNAL) }
 }
 
 /// As `recv`, from a socket that may be a blocking one: a program's own.
@@ -48,12 +77,12 @@ pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
 /// `memory` must be writable for `length` bytes during the call (an exported buffer).
 pub unsafe fn recv_into(fd: RawFd, memory: *mut u8, length: usize) -> Result<usize, Stop> {
     // SAFETY: by the contract above.
-    answer(unsafe { libc::recv(fd, memory.cast(), length, 0) })
+    answer(unsafe { kernel_recv(fd, memory, length) })
 }
 
 pub fn send(fd: RawFd, data: &[u8]) -> Result<usize, Stop> {
-    // SAFETY: plain memory; MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
-    answer(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL) })
+    // SAFETY: plain memory, as long as we say.
+    answer(unsafe { kernel_send(fd, data.as_ptr(), data.len()) })
 }
 
 /// Sends the pieces as one.

@@ -25,6 +25,8 @@ pub struct StreamTransport {
     pub(super) eof: GilValue<bool>,
     /// The callback in which something was sent last; further writes in it wait for its end.
     pub(super) wrote_in: GilValue<u64>,
+    /// What came last was large, and so will be what comes next.
+    pub(super) large: GilValue<bool>,
     pub(super) flush_pending: GilValue<bool>,
     /// Tells `sendfile` that all that was written is sent.
     pub(super) empty_waiter: GilSlot<Py<PyAny>>,
