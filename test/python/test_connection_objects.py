@@ -214,13 +214,21 @@ class Odd(Buffered):
 
 
 @pytest.mark.parametrize(
-    "buffer", [b"read-only", b"", bytearray(), memoryview(bytearray(20))[::2], "text", None]
+    ("buffer", "message"),
+    [
+        (b"", "get_buffer() call failed"),
+        (bytearray(), "get_buffer() call failed"),
+        (None, "get_buffer() call failed"),
+        (b"read-only", "Fatal read error"),
+        (memoryview(bytearray(20))[::2], "Fatal read error"),
+        ("text", "Fatal read error"),
+    ],
 )
-async def test_buffers_that_cannot_be_used(loop, buffer, unhandled):
+async def test_buffers_that_cannot_be_used(loop, buffer, message, unhandled):
     async with connected(lambda: Odd(buffer)) as (server, client):
         client.transport.write(b"data")
         assert await server.lost is not None
-        assert "get_buffer() call failed" in str(unhandled.pop()["message"])
+        assert message in str(unhandled.pop()["message"])
 
 
 async def test_buffer_is_given_back(loop):

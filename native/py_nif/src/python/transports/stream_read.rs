@@ -91,19 +91,22 @@ impl StreamTransport {
     ) -> PyResult<()> {
         let py = base.py();
         let any_size = (-1i32).into_pyobject(py)?.into_any();
-        let received = call1(protocol, intern!(py, "get_buffer"), &any_size)
-            .and_then(|object| receive_into(&object, base.get().live_fd(py)));
-        match received {
-            Ok(Ok(0)) => Self::read_eof(base, protocol),
-            Ok(Ok(count)) => {
+        let buffer = call1(protocol, intern!(py, "get_buffer"), &any_size).and_then(not_empty);
+        let buffer = match buffer {
+            Ok(buffer) => buffer,
+            Err(error) => return failed(base, error, "get_buffer"),
+        };
+        match receive_into(&buffer, base.get().live_fd(py)) {
+            Some(Ok(0)) => Self::read_eof(base, protocol),
+            Some(Ok(count)) => {
                 let count = count.into_pyobject(py)?.into_any();
                 call1(protocol, intern!(py, "buffer_updated"), &count)
                     .map(drop)
                     .or_else(|error| failed(base, error, "buffer_updated"))
             }
-            Ok(Err(Stop::WouldBlock)) => Ok(()),
-            Ok(Err(Stop::Failed(code))) => Transport::fatal(base, os_error(code), READ_ERROR),
-            Err(error) => failed(base, error, "get_buffer"),
+            Some(Err(Stop::WouldBlock)) => Ok(()),
+            Some(Err(Stop::Failed(code))) => Transport::fatal(base, os_error(code), READ_ERROR),
+            None => Transport::fatal(base, PyErr::fetch(py), READ_ERROR),
         }
     }
 
@@ -132,23 +135,29 @@ fn failed(base: &Bound<'_, Transport>, error: PyErr, method: &str) -> PyResult<(
     Transport::fatal(base, error, &text)
 }
 
-/// Receives into a buffer of the protocol's. It is given back before anything else happens:
-/// `buffer_updated` may want to resize it.
-fn receive_into(object: &Bound<'_, PyAny>, fd: RawFd) -> PyResult<Result<usize, Stop>> {
-    let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
-    // SAFETY: attached, and `view` has room for what the call fills in if it answers 0.
-    let answer =
-        unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_WRITABLE) };
-    if answer != 0 {
-        return Err(PyErr::fetch(object.py()));
+fn not_empty(buffer: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    match buffer.len()? {
+        0 => Err(PyRuntimeError::new_err(
+            "get_buffer() returned an empty buffer",
+        )),
+        _ => Ok(buffer),
     }
-    // SAFETY: filled in, see above. The export keeps the memory in place, writable and without
-    // gaps until it is released, once.
+}
+
+/// Receives into a buffer of the protocol's. It is given back before anything else happens:
+/// `buffer_updated` may want to resize it. `None`, with an exception set: it is not writable, has
+/// gaps, or is no buffer.
+fn receive_into(object: &Bound<'_, PyAny>, fd: RawFd) -> Option<Result<usize, Stop>> {
+    let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
+    // SAFETY: attached, and `view` has room for what the call fills in if it answers 0. Then the
+    // export keeps the memory in place, writable and without gaps until it is released, once.
     unsafe {
+        if ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_WRITABLE) != 0 {
+            return None;
+        }
         let mut view = view.assume_init();
-        let length = view.len as usize;
-        let received = (length > 0).then(|| socket_calls::recv_into(fd, view.buf.cast(), length));
+        let received = socket_calls::recv_into(fd, view.buf.cast(), view.len as usize);
         ffi::PyBuffer_Release(&raw mut view);
-        received.ok_or_else(|| PyRuntimeError::new_err("get_buffer() returned an empty buffer"))
+        Some(received)
     }
 }
