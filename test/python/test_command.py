@@ -608,7 +608,7 @@ def test_repl_on_a_terminal() -> None:
 STREAMS = """
 import logging, sys, threading
 print(sys.stdout, sys.stderr, sys.stdout.fileno(), type(sys.stdout.buffer))
-print(sys.unraisablehook, threading.excepthook is threading.__excepthook__)
+print(sys.unraisablehook, threading.excepthook)
 print(logging.getLogger().handlers, logging.basicConfig.__module__)
 logging.warning("on %s", "stderr")
 """
