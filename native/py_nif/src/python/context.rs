@@ -6,6 +6,55 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::arguments::Arguments;
+use super::collector;
+
+/// The context of a handle. A copy made for that handle is ignored by the collector meanwhile;
+/// CPython, which frees it, takes for granted that it is not, so it is noticed before.
+pub struct HandleContext(Py<PyAny>);
+
+impl HandleContext {
+    /// `given`, or a copy of the current one for a handle that the collector ignores.
+    #[inline]
+    pub fn ignored(py: Python<'_>, given: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
+        match given {
+            Some(given) => Ok(HandleContext(given.unbind())),
+            None => {
+                let copy = copy_current(py)?;
+                collector::ignore(&copy);
+                Ok(HandleContext(copy))
+            }
+        }
+    }
+
+    /// `given`, or a copy of the current one.
+    pub fn noticed(py: Python<'_>, given: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let context = given.map_or_else(|| copy_current(py), |given| Ok(given.unbind()));
+        context.map(HandleContext)
+    }
+
+    /// The context itself, for somebody who may keep it.
+    pub fn to_show(&self, py: Python<'_>) -> Py<PyAny> {
+        collector::notice(&self.0);
+        self.0.clone_ref(py)
+    }
+
+    /// As it is, for the time of a call.
+    #[inline]
+    pub fn to_enter(&self, py: Python<'_>) -> Py<PyAny> {
+        self.0.clone_ref(py)
+    }
+
+    pub fn object(&self) -> &Py<PyAny> {
+        &self.0
+    }
+}
+
+impl Drop for HandleContext {
+    #[inline]
+    fn drop(&mut self) {
+        collector::notice(&self.0);
+    }
+}
 
 /// `contextvars.copy_context()`.
 pub fn copy_current(py: Python<'_>) -> PyResult<Py<PyAny>> {

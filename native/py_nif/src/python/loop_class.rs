@@ -34,7 +34,7 @@ use crate::output::Origin;
 pub struct Loop {
     /// False while CPython makes the object: giving an instance of a Python subclass its
     /// `__dict__` may start the collector, which then sees these fields as zeroes.
-    born: bool,
+    pub(super) born: bool,
     /// Let go of by `close()`, and its fds with it.
     pub(super) native: GilCell<Option<Arc<NativeLoop>>>,
     id: u64,
@@ -229,10 +229,7 @@ impl Loop {
 
     fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
         // Native transports wait in the same queue; what they do has no handle.
-        let cloned = |item: &Item| match item {
-            Item::Callback(handle) => Some(handle.clone_ref(py)),
-            _ => None,
-        };
+        let cloned = |item: &Item| item.callback().map(|handle| handle.clone_ref(py));
         self.ready
             .with(py, |ready| ready.iter().filter_map(cloned).collect())
     }
@@ -247,7 +244,10 @@ impl Loop {
 
     /// In no order.
     fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
-        let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
+        let cloned = |timer: &Scheduled| {
+            Handle::notice(&timer.0);
+            timer.0.clone_ref(py)
+        };
         self.timers
             .with(py, |timers| timers.iter().map(cloned).collect())
     }
@@ -266,6 +266,7 @@ impl Loop {
     /// One turn: wait if there is nothing to run, then run what is ready.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
         let result = turn::run(slf);
+        slf.get().settle_timers(slf.py());
         slf.get().with_pulse(slf.py(), Pulse::rests);
         result
     }
@@ -282,6 +283,7 @@ impl Loop {
                 break result;
             }
         };
+        this.settle_timers(slf.py());
         this.with_pulse(slf.py(), Pulse::rests);
         result
     }
@@ -290,7 +292,7 @@ impl Loop {
         self.stopping.set(py, true);
     }
 
-    fn is_running(&self, py: Python<'_>) -> bool {
+    pub(super) fn is_running(&self, py: Python<'_>) -> bool {
         self.thread.get(py).is_some()
     }
 
@@ -373,7 +375,7 @@ impl Loop {
         Ok(self.native(py)?.core.counters.snapshot().iter().collect())
     }
 
-    // ---- garbage collection ----
+    // ---- garbage collection; handles are the business of `loop_traverse` ----
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if !self.born {
@@ -384,13 +386,6 @@ impl Loop {
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
-        result?;
-        let mut result = Ok(());
-        self.beside.visit(|beside| result = beside.traverse(visit));
-        result?;
-        let mut result = Ok(());
-        self.timers
-            .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
         result?;
         let mut result = Ok(());
         self.requested
