@@ -34,11 +34,18 @@ pub fn notice<T>(object: &Py<T>) {
     }
 }
 
+/// Whether somebody else has a reference, too.
+#[inline]
+pub fn is_shared(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: attached, and the object is alive: the caller has a reference to it.
+    unsafe { ffi::Py_REFCNT(object) > 1 }
+}
+
 /// Whether whoever has this reference is the only one who can reach the object.
 #[inline]
 pub fn is_only_ours(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: attached, and the object is alive: the caller has a reference to it.
-    unsafe { ffi::Py_REFCNT(object) == 1 && !has_weak_references(object) }
+    // SAFETY: as in `is_shared`.
+    !is_shared(object) && unsafe { !has_weak_references(object) }
 }
 
 /// # Safety

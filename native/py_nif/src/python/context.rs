@@ -2,6 +2,9 @@
 //! in between.
 #![allow(unsafe_code)]
 
+use std::mem::ManuallyDrop;
+use std::ptr;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -13,23 +16,22 @@ use super::collector;
 pub struct HandleContext(Py<PyAny>);
 
 impl HandleContext {
-    /// `given`, or a copy of the current one for a handle that the collector ignores.
+    /// `given`, or a copy of the current one. `ignored`: for a handle that the collector ignores,
+    /// one of many.
     #[inline]
-    pub fn ignored(py: Python<'_>, given: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
-        match given {
-            Some(given) => Ok(HandleContext(given.unbind())),
-            None => {
-                let copy = copy_current(py)?;
-                collector::ignore(&copy);
-                Ok(HandleContext(copy))
-            }
+    pub fn new(
+        py: Python<'_>,
+        given: Option<Bound<'_, PyAny>>,
+        ignored: bool,
+    ) -> PyResult<HandleContext> {
+        if let Some(given) = given {
+            return Ok(HandleContext(given.unbind()));
         }
-    }
-
-    /// `given`, or a copy of the current one.
-    pub fn noticed(py: Python<'_>, given: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let context = given.map_or_else(|| copy_current(py), |given| Ok(given.unbind()));
-        context.map(HandleContext)
+        let copy = copy_current(py)?;
+        if ignored {
+            collector::ignore(&copy);
+        }
+        Ok(HandleContext(copy))
     }
 
     /// The context itself, for somebody who may keep it.
@@ -46,6 +48,15 @@ impl HandleContext {
 
     pub fn object(&self) -> &Py<PyAny> {
         &self.0
+    }
+
+    /// As dropping it, without asking whether this thread is attached.
+    #[inline]
+    pub fn drop_ref(self, py: Python<'_>) {
+        collector::notice(&self.0);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: what it is read from is never used or dropped again.
+        unsafe { ptr::read(&this.0) }.drop_ref(py);
     }
 }
 

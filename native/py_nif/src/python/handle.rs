@@ -20,6 +20,9 @@ use super::handle_pool;
 use super::loop_class::Loop;
 use super::transports::is_fatal;
 
+/// CPython keeps more freed contexts than these to be used again.
+const FEW: usize = 64;
+
 /// What debug mode keeps of a handle.
 #[derive(Default)]
 struct Origin {
@@ -86,19 +89,15 @@ impl Handle {
         call: Call,
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Handle> {
-        Self::build_in(owner, call, HandleContext::noticed(owner.py(), context)?)
+        let context = HandleContext::new(owner.py(), context, false)?;
+        Self::build_in(owner, call, context)
     }
 
-    /// As [`build`](Self::build), for a handle that the collector ignores.
-    pub fn build_ignored(
+    pub fn build_in(
         owner: &Bound<'_, Loop>,
         call: Call,
-        context: Option<Bound<'_, PyAny>>,
+        context: HandleContext,
     ) -> PyResult<Handle> {
-        Self::build_in(owner, call, HandleContext::ignored(owner.py(), context)?)
-    }
-
-    fn build_in(owner: &Bound<'_, Loop>, call: Call, context: HandleContext) -> PyResult<Handle> {
         let origin = match owner.get().debug.get(owner.py()) {
             false => None,
             true => Some(Box::new(Origin {
@@ -129,14 +128,17 @@ impl Handle {
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<Handle>> {
         let py = owner.py();
+        // A few contexts are used again before the collector comes.
+        let crowded = owner.get().ready.with(py, |ready| ready.len()) > FEW;
+        let context = HandleContext::new(py, context, crowded)?;
         #[cfg(not(Py_GIL_DISABLED))]
         if !owner.get().debug.get(py) {
             if let Some(used) = handle_pool::take::<Handle>(py) {
-                used.get().use_again(owner, call, context)?;
+                used.get().use_again(owner, call, context);
                 return Ok(used);
             }
         }
-        let handle = Py::new(py, Self::build_ignored(owner, call, context)?)?;
+        let handle = Py::new(py, Self::build_in(owner, call, context)?)?;
         collector::ignore(&handle);
         Ok(handle)
     }
@@ -144,18 +146,11 @@ impl Handle {
     /// For one from `handle_pool`.
     #[inline]
     #[cfg(not(Py_GIL_DISABLED))]
-    pub fn use_again(
-        &self,
-        owner: &Bound<'_, Loop>,
-        call: Call,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    pub fn use_again(&self, owner: &Bound<'_, Loop>, call: Call, context: HandleContext) {
         let py = owner.py();
-        let context = HandleContext::ignored(py, context)?;
         self.call.replace(py, Some(call));
         self.context.replace(py, Some(context));
         self.owner.replace(py, Some(owner.clone().unbind()));
-        Ok(())
     }
 
     /// The collector visits it from now on: somebody else has it, too.
@@ -181,7 +176,9 @@ impl Handle {
         if let Some(call) = self.call.take(py) {
             call.drop_ref(py);
         }
-        drop(self.context.take(py));
+        if let Some(context) = self.context.take(py) {
+            context.drop_ref(py);
+        }
         if let Some(owner) = self.owner.take(py) {
             owner.drop_ref(py);
         }

@@ -57,6 +57,8 @@ pub struct Loop {
     /// Nanoseconds after which a handler is named (`blocking`).
     pub threshold: GilCell<Option<u64>>,
     pub last_look: GilCell<u64>,
+    /// `_before_sleep()` is to be called.
+    pub before_sleep: GilCell<bool>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
     pub(super) callbacks: GilCell<u64>,
     /// Transports with data that waits for the end of the callback.
@@ -136,6 +138,7 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            before_sleep: GilCell::default(),
             between: GilCell::default(),
             beside: GilCell::default(),
             threshold: GilCell::default(),
@@ -286,6 +289,11 @@ impl Loop {
         this.settle_timers(slf.py());
         this.with_pulse(slf.py(), Pulse::rests);
         result
+    }
+
+    /// Has `_before_sleep()` called, once, in the next turn that has nothing to run.
+    fn _call_before_sleep(&self, py: Python<'_>) {
+        self.before_sleep.set(py, true);
     }
 
     fn stop(&self, py: Python<'_>) {

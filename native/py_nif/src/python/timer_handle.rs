@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 
 use super::collector;
+use super::context::HandleContext;
 use super::handle::{Call, Handle};
 #[cfg(not(Py_GIL_DISABLED))]
 use super::handle_pool;
@@ -30,17 +31,18 @@ impl TimerHandle {
         when: f64,
     ) -> PyResult<Py<TimerHandle>> {
         let py = owner.py();
+        let context = HandleContext::new(py, context, true)?;
         #[cfg(not(Py_GIL_DISABLED))]
         if !owner.get().debug.get(py) {
             if let Some(used) = handle_pool::take::<TimerHandle>(py) {
                 let handle = used.bind(py).as_super().get();
-                handle.use_again(owner, call, context)?;
+                handle.use_again(owner, call, context);
                 handle.set_scheduled(true);
                 used.get().when.store(when.to_bits(), Ordering::Relaxed);
                 return Ok(used);
             }
         }
-        let handle = Handle::build_ignored(owner, call, context)?;
+        let handle = Handle::build_in(owner, call, context)?;
         handle.set_scheduled(true);
         let timer = TimerHandle {
             when: AtomicU64::new(when.to_bits()),

@@ -76,6 +76,10 @@ fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
     if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
         return Ok(());
     }
+    if !busy && may_block && this.before_sleep.replace(py, false) {
+        // What it does may have made something ready.
+        return slf.call_method0("_before_sleep").map(drop);
+    }
     let native = this.native(py)?;
     let Some(mut waiting) = this.waiting.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
@@ -247,7 +251,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
             } else {
                 Handle::run(&handle, false)
             };
-            if !collector::is_only_ours(handle.as_ptr()) {
+            if collector::is_shared(handle.as_ptr()) {
                 // Somebody keeps it, for who knows how long.
                 Handle::notice(handle.as_unbound());
             }
