@@ -143,8 +143,7 @@ call() ->
             {ok, Sum} when Sum =:= A + 1 -> call_answered;
             {ok, _} -> wrong;
             {error, timeout} -> lost;
-            %% The default loop has just been killed, or is being restarted.
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> call_told
+            {error, Reason} -> refused(Reason, call_told)
         end
     end.
 
@@ -160,7 +159,7 @@ stream() ->
                     false -> wrong
                 end;
             {error, timeout} -> lost;
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> stream_told
+            {error, Reason} -> refused(Reason, stream_told)
         end
     end.
 
@@ -175,9 +174,15 @@ cancel() ->
                     {error, timeout} -> lost;
                     _ -> wrong
                 end;
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> cancel_told
+            {error, Reason} -> refused(Reason, cancel_told)
         end
     end.
+
+%% The default loop has just been killed, or is being restarted. Or those who cancel at once have
+%% filled the queue: what they asked for stays there until its turn comes.
+refused(loop_down, Told) -> Told;
+refused(not_started, Told) -> Told;
+refused(overload, _) -> overload.
 
 %% A caller that dies with its task.
 die() ->
