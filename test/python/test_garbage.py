@@ -12,7 +12,6 @@ import random
 import weakref
 
 import pytest
-
 from both_loops import LOOPS
 
 VARIABLE: contextvars.ContextVar[object] = contextvars.ContextVar("VARIABLE")
