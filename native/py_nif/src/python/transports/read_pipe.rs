@@ -55,7 +55,7 @@ impl ReadPipeTransport {
         base.get().closing.set(py, true);
         Transport::unwatch(base, Direction::Read)?;
         let eof = protocol.getattr(intern!(py, "eof_received"))?;
-        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::None)?;
+        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::NONE)?;
         Transport::schedule_lost(base, py.None())
     }
 }
