@@ -16,6 +16,7 @@
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept for a caller who asks for them |
 //! | [`timers`] | deadlines, earliest first |
+//! | [`vigil`] | when a watcher over many may sleep |
 //! | [`wait`] | how long to spin, and who keeps the next deadline |
 //! | [`watches`] | who wants to hear about which fd |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
@@ -37,6 +38,7 @@ pub mod pending;
 mod sync;
 pub mod sys;
 pub mod timers;
+pub mod vigil;
 pub mod wait;
 pub mod watches;
 
@@ -51,5 +53,6 @@ pub use life::{Life, State};
 pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 pub use pending::{Kind, Pending};
 pub use timers::{Cancel, TimerHeap};
+pub use vigil::Vigil;
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

@@ -6,7 +6,7 @@
 //! loops of Python, `refs` the terms Erlang holds, `registry` all loops of the node, `requests`
 //! what Erlang asked of a loop, `seat` where a loop that Erlang started runs, `signals` what they
 //! hear from the operating system. `sleeps` are threads that wait for the
-//! VM's time without a loop.
+//! VM's time without a loop, `watchdog` who looks after those that are in a turn.
 
 mod erlang_side;
 mod keeper;
@@ -20,6 +20,7 @@ mod requests;
 mod seat;
 pub mod signals;
 pub mod sleeps;
+pub mod watchdog;
 
 pub use erlang_side::{kind_atom, Receiver};
 pub use keeper::Role;

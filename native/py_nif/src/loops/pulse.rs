@@ -4,8 +4,13 @@
 //!
 //! All loads and stores are Relaxed: each number is for itself, and only the loop's thread writes
 //! (but for `interrupted`, which is for whoever interrupts).
+//!
+//! While all loops rest, `py_watchdog` sleeps too. The first that does not calls it
+//! (`watchdog.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::watchdog;
 
 /// Turns by duration: the first bucket is below 1 us, each next one twice as long, the last has
 /// all from 4 s on.
@@ -50,7 +55,11 @@ impl Pulse {
     /// The thread has callbacks to run, or looks whether it has.
     #[inline]
     pub fn begins(&self, now: u64) {
+        let since = self.since.load(Relaxed);
         self.since.store(now, Relaxed);
+        if since == 0 {
+            watchdog::loop_got_up();
+        }
     }
 
     /// All of the turn's callbacks have run; the next turn begins at once.
@@ -59,7 +68,7 @@ impl Pulse {
         let since = self.since.load(Relaxed);
         self.since.store(now, Relaxed);
         if since == 0 {
-            return;
+            return watchdog::loop_got_up();
         }
         let took = now.saturating_sub(since);
         add_one(&self.turns);
@@ -73,6 +82,10 @@ impl Pulse {
     #[inline]
     pub fn rests(&self) {
         self.since.store(0, Relaxed);
+    }
+
+    pub fn is_awake(&self) -> bool {
+        self.since.load(Relaxed) != 0
     }
 
     /// The turn that runs, and how long it has: `None` while the loop rests.
