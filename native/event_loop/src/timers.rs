@@ -2,8 +2,7 @@
 //! handles here; not shared, it lives on the loop's thread.
 //!
 //! New values wait beside the heap until the loop looks at its timers: those that are due by
-//! then, or cancelled, never enter it. All that are due are taken at once and sorted, which is
-//! a third of the work of popping them one by one.
+//! then, or cancelled, never enter it. All that are due are taken at once and sorted.
 //!
 //! Cancelling only flags the value, which its holder does: most timers are timeouts that never
 //! fire. Flagged entries are dropped when they are the newest or reach the top, or all together
