@@ -205,10 +205,12 @@ stream() ->
         end
     end.
 
+%% At once, or when it has probably begun.
 cancel() ->
     fun() ->
         case py:submit(soaked, wait_long, []) of
             {ok, Task} ->
+                _ = rand:uniform(2) =:= 1 orelse timer:sleep(rand:uniform(3)),
                 ok = py:cancel(Task),
                 case py:await(Task, ?LOST) of
                     {error, cancelled} -> cancelled;
@@ -230,16 +232,22 @@ refused() ->
 %% A caller that dies with its task.
 die() ->
     fun() ->
-        {Pid, Monitor} = spawn_monitor(fun() -> py:call(soaked, wait_long, [], #{}, infinity) end),
+        Ask = fun() -> exit({answer, py:call(soaked, wait_long, [], #{}, infinity)}) end,
+        {Pid, Monitor} = spawn_monitor(Ask),
         receive
-            {'DOWN', Monitor, _, Pid, _} -> caller_told
+            {'DOWN', Monitor, _, Pid, Reason} -> died(Reason)
         after rand:uniform(5) ->
             exit(Pid, kill),
             receive
-                {'DOWN', Monitor, _, Pid, _} -> caller_died
+                {'DOWN', Monitor, _, Pid, Reason} -> died(Reason)
             end
         end
     end.
+
+died(killed) -> caller_died;
+died({answer, {error, overload}}) -> refused();
+died({answer, {error, Reason}}) when Reason =:= loop_down; Reason =:= not_started -> caller_told;
+died(_) -> wrong.
 
 kill_until(End, Deaths) ->
     %% Ten in two seconds: below what ends a supervisor.

@@ -15,6 +15,8 @@
 //! | [`life`] | new, running, stopping, closed |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept for a caller who asks for them |
+//! | [`pulse`] | for how long a loop has been running callbacks |
+//! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
 //! | [`wait`] | how long to spin, and who keeps the next deadline |
 //! | [`watches`] | who wants to hear about which fd |
@@ -34,6 +36,8 @@ pub mod inbox;
 pub mod life;
 pub mod parking;
 pub mod pending;
+pub mod pulse;
+pub mod signal_set;
 mod sync;
 pub mod sys;
 pub mod timers;
@@ -50,6 +54,8 @@ pub use inbox::{Inbox, PushError};
 pub use life::{Life, State};
 pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 pub use pending::{Kind, Pending};
+pub use pulse::Pulse;
+pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

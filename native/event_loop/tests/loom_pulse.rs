@@ -1,0 +1,46 @@
+//! Is a turn that has just begun ever taken for one that lasts? All interleavings.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
+#![cfg(loom)]
+
+use event_loop::Pulse;
+use loom::sync::Arc;
+use loom::thread;
+
+/// The first turn lasts from 1 to 1,000; the second has lasted for 5 at most when it is looked at.
+#[test]
+fn a_new_turn_has_not_lasted() {
+    loom::model(|| {
+        let pulse = Arc::new(Pulse::new());
+        pulse.begins(1);
+        let owner = {
+            let pulse = Arc::clone(&pulse);
+            thread::spawn(move || {
+                pulse.turned(1000);
+                pulse.rests();
+                pulse.begins(1003);
+            })
+        };
+        match pulse.awake_for(1005) {
+            None => {}
+            Some((0, _)) => {}
+            Some((1, lasted)) => assert!(lasted <= 5, "{lasted}"),
+            Some(wrong) => panic!("{wrong:?}"),
+        }
+        owner.join().expect("owner");
+        assert_eq!(pulse.awake_for(1005), Some((1, 2)));
+    });
+}
+
+#[test]
+fn one_of_two_interrupts() {
+    loom::model(|| {
+        let pulse = Arc::new(Pulse::new());
+        pulse.begins(1);
+        let other = {
+            let pulse = Arc::clone(&pulse);
+            thread::spawn(move || pulse.is_to_be_interrupted(0, 100))
+        };
+        let mine = pulse.is_to_be_interrupted(0, 100);
+        assert!(mine != other.join().expect("interrupter"));
+    });
+}
