@@ -1,6 +1,7 @@
 # The project's commands. Each installs what it needs first (scripts/setup) and does no work twice.
 #
 #   make test STEPS="ct pytest"           some steps only
+#   make test STEPS="pytest" AGAIN=1      only the tests that failed the last time
 #   make build PYTHON=/path/to/python3.13  another interpreter than python3 on the PATH
 
 export PYTHON ?= python3
@@ -16,7 +17,7 @@ run: build ## Start a node and show what a loop does in it
 
 test: ## Run all checks and tests; the last line counts them
 	@scripts/setup test
-	@scripts/test $(STEPS)
+	@scripts/test $(if $(AGAIN),--again) $(STEPS)
 
 check: test ## The same as test
 

@@ -20,9 +20,10 @@ class Unavailable(Exception):  # noqa: N818
     """Something the case needs is not on this machine."""
 
 
-def require(condition: object, message: str) -> None:
+def require(condition: object, message: str, *values: object) -> None:
+    """The message gets its values only if it is needed: this is called while time counts."""
     if not condition:
-        raise WrongAnswer(message)
+        raise WrongAnswer(message.format(*values))
 
 
 @dataclass(frozen=True)

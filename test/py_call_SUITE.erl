@@ -269,16 +269,20 @@ a_blocked_function_holds_up_nobody(_Config) ->
         end
      || _ <- lists:seq(1, 5)
     ],
-    _ = [?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 1000)) || _ <- lists:seq(1, 5)],
-    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 1000)),
+    _ = [?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 20_000)) || _ <- lists:seq(1, 5)],
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 20_000)),
     {ok, _} = py:call(called, release, []),
     _ = [?assertEqual({ok, <<"released">>}, py:await(Task)) || Task <- Tasks].
 
 a_computing_function_holds_up_nobody(_Config) ->
-    {ok, Task} = py:submit(called, compute, [0.5]),
-    ?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 400)),
-    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 400)),
-    ?assertMatch({ok, _}, py:await(Task)).
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py:submit(called, compute_until_released, []),
+    ok = called:is_blocked(),
+    ?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 60_000)),
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 60_000)),
+    ?assertEqual(timeout, py:yield(Task)),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task, 60_000)).
 
 threads_have_a_limit(_Config) ->
     called:in_node([{call_threads, 3}], too_many_blocked, ?MODULE).

@@ -317,8 +317,8 @@ a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
     {ok, Behind} = py_event_loop:submit(Loop, called, add_later, [1, 2]),
     called:is_blocked(),
     mortal:kill(Loop),
-    ?assertEqual({error, loop_down}, py:await(Stuck, 1000)),
-    ?assertEqual({error, loop_down}, py:await(Behind, 1000)),
+    ?assertEqual({error, loop_down}, py:await(Stuck, 20_000)),
+    ?assertEqual({error, loop_down}, py:await(Behind, 20_000)),
     {ok, _} = py:call(called, release, []).
 
 a_linked_owner_takes_its_loop_along(_Config) ->
@@ -425,7 +425,7 @@ a_loop_sleeps_and_wakes(_Config) ->
             begin
                 %% Long enough for the loop to be parked.
                 timer:sleep(30),
-                ?assertEqual({ok, N}, py_event_loop:run(Loop, asyncio, sleep, [0.02, N], #{}, 1000))
+                ?assertEqual({ok, N}, py_event_loop:run(Loop, asyncio, sleep, [0.02, N], #{}, 60_000))
             end
          || N <- lists:seq(1, 20)
         ]

@@ -57,7 +57,7 @@ calls_are_spread(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add_later, [1, 2])),
         ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add_later, [1], #{b => 2})),
         %% Plain functions too; they run on call threads.
-        ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add, [1, 2], #{}, 1000)),
+        ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add, [1, 2], #{}, 60_000)),
         called:is_error("ValueError", "x", py_event_loop_pool:run(Pool, called, fail_later, [<<"x">>])),
         ?assertEqual(
             {error, timeout}, py_event_loop_pool:run(Pool, asyncio, sleep, [60], #{}, 10)

@@ -76,7 +76,7 @@ there_is_a_default_loop(_Config) ->
 %% File descriptors
 
 a_pipe_is_reported_readable(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Reader} = py_nif:add_reader(Loop, Read, 17),
         ?assertEqual(0, py_nif:poll_events(Loop, 0)),
         ok = py_nif:write_test_fd(Write, <<"hello">>),
@@ -90,7 +90,7 @@ a_pipe_is_reported_readable(_Config) ->
     end).
 
 a_pipe_is_reported_writable(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Writer} = py_nif:add_writer(Loop, Write, 18),
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         ?assertEqual([{18, write}], py_nif:get_pending(Loop)),
@@ -102,7 +102,7 @@ a_pipe_is_reported_writable(_Config) ->
     end).
 
 an_fd_is_reported_as_long_as_it_is_ready(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         ok = py_nif:write_test_fd(Write, <<"x">>),
         _ = [?assertEqual([{1, read}], py_nif:get_pending(Loop)) || _ <- lists:seq(1, 5)],
@@ -111,7 +111,7 @@ an_fd_is_reported_as_long_as_it_is_ready(_Config) ->
     end).
 
 get_pending_empties_the_queue(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {ok, _} = py_nif:call_later(Loop, 0, 1),
         {ok, _} = py_nif:call_later(Loop, 0, 1),
         eventually:is(2, fun() -> py_nif:poll_events(Loop, 0) end),
@@ -122,7 +122,7 @@ get_pending_empties_the_queue(_Config) ->
 
 %% Also when the router had collected the event before.
 a_removed_watch_reports_nothing(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
         ok = py_nif:write_test_fd(Write, <<"x">>),
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
@@ -132,7 +132,7 @@ a_removed_watch_reports_nothing(_Config) ->
     end).
 
 a_watch_pauses_and_resumes(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
         {ok, Writer} = py_nif:add_writer(Loop, Write, 2),
         ok = py_nif:write_test_fd(Write, <<"x">>),
@@ -150,7 +150,7 @@ a_watch_pauses_and_resumes(_Config) ->
     end).
 
 a_closed_peer_is_an_event(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {ok, {Read, Write}} = py_nif:create_test_pipe(),
         {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
         ok = py_nif:close_test_fd(Write),
@@ -164,7 +164,7 @@ a_closed_peer_is_an_event(_Config) ->
 %% Sockets
 
 tcp_listens_connects_and_accepts(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {ok, {Listener, Port}} = py_nif:create_test_tcp_listener(0),
         {ok, Accepting} = py_nif:add_reader(Loop, Listener, 1),
         ?assertEqual({error, eagain}, py_nif:accept_test_tcp(Listener)),
@@ -186,7 +186,7 @@ tcp_listens_connects_and_accepts(_Config) ->
     end).
 
 udp_sends_receives_and_broadcasts(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {ok, {One, OnePort}} = py_nif:create_test_udp_socket(0),
         {ok, {Two, TwoPort}} = py_nif:create_test_udp_socket(0),
         {ok, _} = py_nif:add_reader(Loop, Two, 2),
@@ -216,7 +216,7 @@ udp_sends_receives_and_broadcasts(_Config) ->
 %% Timers
 
 timers_come_in_order_and_never_early(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         Delays = [0, 1, 2, 3, 5, 8, 15, 19, 20, 21, 25, 40, 60, 90],
         %% The clock the loop uses, which the VM's own may differ from by a little.
         Begun = os:perf_counter(microsecond),
@@ -230,7 +230,7 @@ timers_come_in_order_and_never_early(_Config) ->
     end).
 
 a_cancelled_timer_does_not_come(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {ok, Near} = py_nif:call_later(Loop, 200, 1),
         {ok, Far} = py_nif:call_later(Loop, 250, 2),
         {ok, _} = py_nif:call_later(Loop, 300, 3),
@@ -245,13 +245,13 @@ a_cancelled_timer_does_not_come(_Config) ->
 %% Waiting
 
 poll_events_does_not_wait_for_0(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         {Microseconds, 0} = timer:tc(py_nif, poll_events, [Loop, 0]),
         ?assert(Microseconds < 10_000)
     end).
 
 poll_events_waits_its_time(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         _ = [
             begin
                 {Microseconds, 0} = timer:tc(py_nif, poll_events, [Loop, Timeout]),
@@ -262,7 +262,7 @@ poll_events_waits_its_time(_Config) ->
     end).
 
 poll_events_waits_for_ever(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         Waiting = waiting(Loop, infinity),
         ok = py_nif:write_test_fd(Write, <<"x">>),
@@ -270,7 +270,7 @@ poll_events_waits_for_ever(_Config) ->
     end).
 
 poll_events_leaves_the_mailbox_alone(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         self() ! mine,
         _ = [
@@ -292,14 +292,14 @@ poll_events_leaves_the_mailbox_alone(_Config) ->
     end).
 
 a_wakeup_ends_a_wait(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         Waiting = waiting(Loop, infinity),
         ok = py_nif:event_loop_wakeup(Loop),
         ?assertEqual(0, answer(Waiting))
     end).
 
 a_wakeup_is_remembered(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         ok = py_nif:event_loop_wakeup(Loop),
         ok = py_nif:event_loop_wakeup(Loop),
         ?assertEqual(0, py_nif:poll_events(Loop, infinity)),
@@ -308,7 +308,7 @@ a_wakeup_is_remembered(_Config) ->
     end).
 
 several_processes_wait_for_one_loop(_Config) ->
-    with_loop(fun(Loop) ->
+    with:loop(fun(Loop) ->
         Waiting = [waiting(Loop, infinity) || _ <- lists:seq(1, 10)],
         {ok, _} = py_nif:call_later(Loop, 10, 1),
         ?assertEqual(lists:duplicate(10, 1), [answer(Each) || Each <- Waiting])
@@ -317,7 +317,7 @@ several_processes_wait_for_one_loop(_Config) ->
 %% Keepers
 
 a_router_of_my_own_delivers(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Router} = py_event_router:start_link(Loop),
         ?assertMatch({ok, #{keeper := Router}}, py_nif:event_loop_info(Loop)),
         delivers(Loop, Read, Write),
@@ -326,7 +326,7 @@ a_router_of_my_own_delivers(_Config) ->
     end).
 
 a_router_can_have_a_name(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Router} = py_event_router:start_link(Loop, [{name, my_router}]),
         ?assertEqual(Router, whereis(my_router)),
         delivers(Loop, Read, Write),
@@ -335,7 +335,7 @@ a_router_can_have_a_name(_Config) ->
     end).
 
 a_worker_delivers_and_owns_its_loop(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, Worker} = py_event_worker:start_link(mine, Loop),
         ?assertMatch({ok, #{keeper := Worker}}, py_nif:event_loop_info(Loop)),
         delivers(Loop, Read, Write),
@@ -345,7 +345,7 @@ a_worker_delivers_and_owns_its_loop(_Config) ->
 
 %% Then the messages of py_keeper come here; poll_events/2 takes those it needs.
 i_can_be_the_router_myself(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         ok = py_nif:event_loop_set_router(Loop, self()),
         {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
         ok = py_nif:write_test_fd(Write, <<"x">>),
@@ -361,7 +361,7 @@ i_can_be_the_router_myself(_Config) ->
     end).
 
 info_tells_what_a_loop_does(_Config) ->
-    with_pipe(fun(Loop, Read, _Write) ->
+    with:pipe(fun(Loop, Read, _Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         {ok, _} = py_nif:call_later(Loop, 3_600_000, 2),
         {ok, _} = py_nif:call_later(Loop, 0, 3),
@@ -421,22 +421,6 @@ the_snippets_of_the_request_run(_Config) ->
     ok = py_nif:event_loop_destroy(Loop).
 
 %% The pieces
-
-with_loop(Fun) ->
-    {ok, Loop} = py_nif:event_loop_new(),
-    try
-        Fun(Loop)
-    after
-        ok = py_nif:event_loop_destroy(Loop)
-    end.
-
-with_pipe(Fun) ->
-    {ok, {Read, Write}} = py_nif:create_test_pipe(),
-    try
-        with_loop(fun(Loop) -> Fun(Loop, Read, Write) end)
-    after
-        _ = [py_nif:close_test_fd(Fd) || Fd <- [Read, Write]]
-    end.
 
 fill(Fd) ->
     case py_nif:write_test_fd(Fd, binary:copy(<<"x">>, 4096)) of

@@ -182,9 +182,7 @@ call() ->
             {ok, Sum} when Sum =:= A + 1 -> call_answered;
             {ok, _} -> wrong;
             {error, timeout} -> lost;
-            {error, overload} -> refused();
-            %% The default loop has just been killed, or is being restarted.
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> call_told
+            {error, Reason} -> refused(Reason, call_told)
         end
     end.
 
@@ -200,8 +198,7 @@ stream() ->
                     false -> wrong
                 end;
             {error, timeout} -> lost;
-            {error, overload} -> refused();
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> stream_told
+            {error, Reason} -> refused(Reason, stream_told)
         end
     end.
 
@@ -218,14 +215,17 @@ cancel() ->
                     {error, timeout} -> lost;
                     _ -> wrong
                 end;
-            {error, overload} -> refused();
-            {error, Reason} when Reason =:= loop_down; Reason =:= not_started -> cancel_told
+            {error, Reason} -> refused(Reason, cancel_told)
         end
     end.
 
-%% What was cancelled before it began is answered at once, but stays in the loop's queue until the
-%% loop comes to it: a caller that cancels faster than that is held up in the end.
-refused() ->
+%% The default loop has just been killed, or is being restarted. Or those who cancel at once have
+%% filled the queue: what they asked for stays there until its turn comes, and they are held up.
+refused(loop_down, Told) ->
+    Told;
+refused(not_started, Told) ->
+    Told;
+refused(overload, _) ->
     timer:sleep(10),
     refused.
 
@@ -245,8 +245,7 @@ die() ->
     end.
 
 died(killed) -> caller_died;
-died({answer, {error, overload}}) -> refused();
-died({answer, {error, Reason}}) when Reason =:= loop_down; Reason =:= not_started -> caller_told;
+died({answer, {error, Reason}}) -> refused(Reason, caller_told);
 died(_) -> wrong.
 
 kill_until(End, Deaths) ->

@@ -81,7 +81,7 @@ every_row_has_a_test(_Config) ->
 %% Routers
 
 the_router(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         {ok, _} = py_nif:call_later(Loop, 100, 2),
         New = mortal:kill_registered(py_event_router),
@@ -92,7 +92,7 @@ the_router(_Config) ->
 
 the_router_ten_times_in_ten_seconds(_Config) ->
     Top = whereis(erlang_loop_sup),
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         _ = [
             begin
@@ -111,7 +111,7 @@ the_router_while_100_loops_wait(_Config) ->
     Self = self(),
     Waiting = [
         spawn_link(fun() ->
-            with_pipe(fun(Loop, Read, Write) ->
+            with:pipe(fun(Loop, Read, Write) ->
                 {ok, _} = py_nif:add_reader(Loop, Read, 1),
                 {ok, _} = py_nif:call_later(Loop, 400, 2),
                 Self ! {self(), Write},
@@ -129,7 +129,7 @@ the_router_while_100_loops_wait(_Config) ->
     _ = [?assertEqual({true, ok}, {answer(Pid), answer(Pid)}) || Pid <- Waiting].
 
 a_router_started_by_hand(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         Router = own_router(Loop, []),
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         {ok, _} = py_nif:call_later(Loop, 60, 2),
@@ -140,7 +140,7 @@ a_router_started_by_hand(_Config) ->
     end).
 
 a_router_started_by_hand_with_a_name(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         First = own_router(Loop, [{name, by_hand}]),
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         mortal:kill(First),
@@ -156,7 +156,7 @@ a_router_started_by_hand_with_a_name(_Config) ->
 
 a_router_started_by_hand_while_the_application_is_stopped(_Config) ->
     ok = application:stop(erlang_loop),
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         Router = own_router(Loop, []),
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         Waiting = waiting(Loop),
@@ -171,7 +171,7 @@ a_router_started_by_hand_while_the_application_is_stopped(_Config) ->
 %% Workers
 
 a_worker(_Config) ->
-    with_pipe(fun(Other, Read, Write) ->
+    with:pipe(fun(Other, Read, Write) ->
         {ok, _} = py_nif:add_reader(Other, Read, 1),
         {ok, Loop} = py_nif:event_loop_new(),
         {ok, Worker} = py_event_worker:start_link(mine, Loop),
@@ -202,7 +202,7 @@ a_worker_below_the_supervisor(_Config) ->
 
 the_worker_supervisor(_Config) ->
     Router = whereis(py_event_router),
-    with_pipe(fun(Shared, Read, Write) ->
+    with:pipe(fun(Shared, Read, Write) ->
         {ok, _} = py_nif:add_reader(Shared, Read, 1),
         Loops = [Loop || _ <- lists:seq(1, 5), {ok, Loop} <- [py_nif:event_loop_new()]],
         _ = [{ok, _} = py_event_worker_sup:start_worker(Loop) || Loop <- Loops],
@@ -395,12 +395,14 @@ the_watchdog(_Config) -> called:in_node([{stuck_after, 200}], kill_watchdog, ?MO
 kill_watchdog() ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     ok = log_watch:start(),
-    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [2]),
-    called:is_logged("sleep_on_the_loop"),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    called:is_logged("block_loop"),
     _ = mortal:kill_registered(py_watchdog),
     true = ets:delete_all_objects(log_watch),
-    called:is_logged("sleep_on_the_loop"),
-    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    called:is_logged("block_loop"),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
     log_watch:stop().
 
 the_default_loop(_Config) ->
@@ -556,7 +558,7 @@ the_receiver_of_callbacks(_Config) ->
     ?assertEqual({error, closed}, py_nif:event_loop_info(Ref)).
 
 a_process_that_waits_in_poll_events(_Config) ->
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         One = waiting(Loop),
         Two = waiting(Loop),
@@ -569,7 +571,7 @@ a_process_that_waits_in_poll_events(_Config) ->
 
 a_process_that_waits_in_poll_events_without_a_router(_Config) ->
     ok = application:stop(erlang_loop),
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         One = waiting(Loop),
         ?assertEqual(One, keeper(Loop)),
@@ -615,7 +617,7 @@ after_the_end(End) ->
     {ok, Default} = py_event_loop:get_loop(),
     {ok, Isolated} = py_nif:event_loop_new(),
     {ok, _} = py_event_worker_sup:start_worker(Isolated),
-    with_pipe(fun(Loop, Read, Write) ->
+    with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         {ok, _} = py_nif:call_later(Loop, 100, 2),
         Waiting = waiting(Loop),
@@ -633,16 +635,6 @@ after_the_end(End) ->
     end).
 
 %% The pieces
-
-with_pipe(Fun) ->
-    {ok, {Read, Write}} = py_nif:create_test_pipe(),
-    {ok, Loop} = py_nif:event_loop_new(),
-    try
-        Fun(Loop, Read, Write)
-    after
-        ok = py_nif:event_loop_destroy(Loop),
-        _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]]
-    end.
 
 is_running() ->
     lists:keymember(erlang_loop, 1, application:which_applications()).

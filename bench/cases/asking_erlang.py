@@ -30,7 +30,7 @@ def add_async_calls(tasks: int) -> None:
             while not number or now < end:
                 number += 1
                 answer = await erlang.async_call("erlang", "abs", [-number])
-                require(answer == number, f"{answer} instead of {number}")
+                require(answer == number, "{} instead of {}", answer, number)
                 before, now = now, time.perf_counter()
                 taken.append(now - before)
 
@@ -59,7 +59,7 @@ async def thread_call(loop: Loop, budget: Budget) -> Sample:
         began = now = time.perf_counter()
         while not taken or now < end:
             answer = erlang.call("erlang", "abs", [-len(taken)])
-            require(answer == len(taken), f"{answer} instead of {len(taken)}")
+            require(answer == len(taken), "{} instead of {}", answer, len(taken))
             before, now = now, time.perf_counter()
             taken.append(now - before)
         return sample(taken, began)
@@ -79,7 +79,7 @@ async def message(loop: Loop, budget: Budget) -> Sample:
     while not taken or now < end:
         erlang.send(here, len(taken))
         got = await erlang.async_receive()
-        require(got == len(taken), f"{got} instead of {len(taken)}")
+        require(got == len(taken), "{} instead of {}", got, len(taken))
         before, now = now, time.perf_counter()
         taken.append(now - before)
     return sample(taken, began)

@@ -41,7 +41,7 @@ async def redis(loop: Loop, budget: Budget) -> Sample:
             value = f"{number} {count}".encode()
             await client.set(f"bench {number}", value)
             got = await client.get(f"bench {number}")
-            require(got == value, f"{got!r} instead of {value!r}")
+            require(got == value, "{!r} instead of {!r}", got, value)
             count += 2
 
     began = begin()
@@ -71,7 +71,7 @@ async def asyncpg(loop: Loop, budget: Budget) -> Sample:
         nonlocal count
         while not count or time.perf_counter() < end:
             got = await queries[number].fetchval(number)
-            require(got == number + 1, f"{got!r} instead of {number + 1}")
+            require(got == number + 1, "{!r} instead of {}", got, number + 1)
             count += 1
 
     began = begin()

@@ -43,7 +43,7 @@ async def memory_connection(loop: Loop, budget: Budget) -> Sample:
     while Echo.open <= idle and not asked.done():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     used = settled_memory() - before
-    require(not asked.done(), f"there are {Echo.open} connections instead of {idle + 1}")
+    require(not asked.done(), "there are {} connections instead of {}", Echo.open, idle + 1)
     await asked
     await all_closed(Echo)
     server.close()

@@ -29,7 +29,7 @@ def loop_create(factory: Factory, budget: Budget) -> Sample:
         loop = factory()
         got = loop.run_until_complete(answer())
         loop.close()
-        require(got == 42, f"{got} instead of 42")
+        require(got == 42, "{} instead of 42", got)
 
     live()
     gc.collect()
@@ -43,7 +43,7 @@ def loop_create(factory: Factory, budget: Budget) -> Sample:
     sample = per_second(count, began)
     gc.collect()
     left = open_fds() - before
-    require(left <= count // 10, f"{left} fds are left of {count} closed loops")
+    require(left <= count // 10, "{} fds are left of {} closed loops", left, count)
     return sample
 
 
@@ -71,7 +71,7 @@ def threads_50(factory: Factory, budget: Budget) -> Sample:
         while not counts[number] or time.perf_counter() < end:
             await loop.sock_sendall(one, message)
             answer = await loop.sock_recv(one, 100)
-            require(answer == message, f"{answer!r} instead of {message!r}")
+            require(answer == message, "{!r} instead of {!r}", answer, message)
             counts[number] += 1
         one.close()
         await task

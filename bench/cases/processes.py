@@ -23,7 +23,7 @@ async def subprocess(loop: Loop, budget: Budget) -> Sample:
     while not count or time.perf_counter() < end:
         process = await asyncio.create_subprocess_exec(program)
         code = await process.wait()
-        require(code == 0, f"`true` ended with {code}")
+        require(code == 0, "`true` ended with {}", code)
         count += 1
     return per_second(count, began)
 

@@ -25,7 +25,7 @@ async def task_switch(loop: Loop, budget: Budget) -> Sample:
     began = begin()
     await asyncio.gather(*map(switch, range(10)))
     sample = per_second(sum(counts), began)
-    require(max(counts) - min(counts) <= 100, f"the tasks did not take turns: {counts}")
+    require(max(counts) - min(counts) <= 100, "the tasks did not take turns: {}", counts)
     return sample
 
 
@@ -42,7 +42,7 @@ async def create_task(loop: Loop, budget: Budget) -> Sample:
     while not count or time.perf_counter() < end:
         for _ in range(100):
             got = await loop.create_task(answer(count))
-            require(got == count, f"{got} instead of {count}")
+            require(got == count, "{} instead of {}", got, count)
             count += 1
     return per_second(count, began)
 

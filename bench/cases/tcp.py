@@ -60,7 +60,7 @@ async def all_closed(protocol: type[Echo]) -> None:
         if protocol.open == 0:
             return
         await asyncio.sleep(0.005)  # The event is the last connection_lost, if it comes.
-    require(False, f"{protocol.open} connections did not end")
+    require(False, "{} connections did not end", protocol.open)
 
 
 async def listen(loop: Loop, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:

@@ -1,4 +1,7 @@
-"""Runs the named steps, or all, in order; a failed one does not stop the rest."""
+"""Runs the named steps, or all, in order; a failed one does not stop the rest.
+
+`--again`: of the steps that can, only the tests that failed the last time.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from test_runner.steps import STEPS
 
 
 def main(names: list[str]) -> int:
+    again = "--again" in names
+    names = [name for name in names if name != "--again"]
     unknown = set(names) - {step.name for step in STEPS}
     if unknown:
         known = ", ".join(step.name for step in STEPS)
@@ -19,7 +24,7 @@ def main(names: list[str]) -> int:
     for step in STEPS:
         if step.name in names or not names:
             report.begin(step)
-            results.append(run_step(step))
+            results.append(run_step(step, again))
             report.end(results[-1])
     report.summary(results)
     # Nothing passed means that nothing ran, which proves nothing.

@@ -15,7 +15,10 @@ from test_runner.counts import Counts
 
 LOGS = Path("_build/test-logs")
 PYTEST_REPORT = LOGS / "pytest.xml"
+CPYTHON_REPORT = LOGS / "cpython.json"
 PYTHON_BIN = Path(".venv/bin")
+# Built first: no step before it may have run.
+ERLANG_LOOP = ("sh", "-c", 'rebar3 compile && exec bin/erlang-loop "$@"', "sh")
 
 
 def never_left_out() -> str:
@@ -31,6 +34,8 @@ class Step:
     env: Mapping[str, str] = field(default_factory=dict)
     # Why there is nothing to run here; empty if there is.
     left_out: Callable[[], str] = never_left_out
+    # Further arguments that leave only what failed the last time.
+    again: Sequence[str] = ()
 
     @property
     def is_checker(self) -> bool:
@@ -116,17 +121,19 @@ STEPS = (
     Step("ruff", (f"{PYTHON_BIN}/ruff", "check", "--no-cache", ".")),
     Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
     Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),
-    Step("ct", ("rebar3", "ct"), counts.common_test),
+    Step("ct", ("rebar3", "ct"), counts.common_test, again=("--retry",)),
     Step(
         "pytest",
-        ("bin/erlang-loop", "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
+        (*ERLANG_LOOP, "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
         lambda _output: counts.junit(PYTEST_REPORT),
         left_out=pytest_left_out,
+        again=("--last-failed",),
     ),
     Step(
         "cpython",
-        ("bin/erlang-loop", "test/cpython/run.py"),
+        (*ERLANG_LOOP, "test/cpython/run.py", "--report", str(CPYTHON_REPORT)),
         counts.cpython,
         left_out=cpython_left_out,
+        again=("--again",),
     ),
 )

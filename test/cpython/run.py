@@ -30,6 +30,8 @@ from time_limit import TimeLimit  # noqa: E402
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
+    if options.again:
+        only_failed(options)
     totals = Totals()
     limit = TimeLimit(options.time_limit, totals)
     exclusions = Exclusions.read(ROOT / "docs" / "compatibility.md")
@@ -72,6 +74,14 @@ def main(arguments: list[str]) -> int:
     return 1 if totals.failed else 0
 
 
+def only_failed(options: argparse.Namespace) -> None:
+    """What the report of the last run has as bad."""
+    # A subtest has its parameters behind a space.
+    bad = [name.split(" ")[0] for name in json.loads(Path(options.report).read_text())["bad"]]
+    options.modules = sorted({name.split(".")[0] for name in bad})
+    options.patterns = [f"*.{name}" for name in bad]
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", help="test_events, ...: all if none is given")
@@ -80,6 +90,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--excluded", action="store_true", help="run only what is excluded")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--report", help="write the counts and the names of failures as JSON")
+    parser.add_argument("--again", action="store_true", help="only what --report has as bad")
     return parser.parse_args(arguments)
 
 

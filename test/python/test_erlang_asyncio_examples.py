@@ -77,11 +77,21 @@ def test_loop_functions_without_a_running_loop() -> None:
         loop.close()
 
 
+def _loop_of_the_thread() -> asyncio.AbstractEventLoop:
+    """The one that was set, although another runs."""
+    running = asyncio.get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return asyncio.get_event_loop()
+    finally:
+        asyncio._set_running_loop(running)
+
+
 async def test_loop_functions_in_a_running_loop(loop) -> None:
     try:
         assert run("loops")["loop"] is loop
     finally:
-        made = asyncio.get_event_loop_policy()._local._loop
+        made = _loop_of_the_thread()
         erlang_asyncio.set_event_loop(loop)
         assert type(made) is ErlangEventLoop
         made.close()
@@ -128,8 +138,9 @@ def test_fastapi_under_uvicorn() -> None:
     with uvicorn_server() as address:
         with urllib.request.urlopen(f"{address}/delay?ms=20", timeout=60) as answer:
             assert json.load(answer) == {"slept_ms": 20}
-        with pytest.raises(urllib.error.HTTPError, match="422"):
+        with pytest.raises(urllib.error.HTTPError, match="422") as refused:
             urllib.request.urlopen(f"{address}/delay?ms=x", timeout=60)
+        refused.value.close()
 
         async def ask_all() -> list[object]:
             async with httpx.AsyncClient(base_url=address, timeout=60) as client:

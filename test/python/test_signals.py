@@ -262,7 +262,8 @@ def node(tmp_path: Path, program: str, erlang: str = "") -> subprocess.Completed
         {{ok, _}} = application:ensure_all_started(erlang_loop),
         {erlang}
         case py_interpreter:run(<<"runpy">>, <<"run_path">>, [<<"{script}">>]) of
-            {{ok, _}} -> halt(0);
+            % What Python printed is with the group leader: an empty request waits for its turn.
+            {{ok, _}} -> io:put_chars(""), halt(0);
             {{error, Text}} -> io:put_chars(standard_error, Text), halt(1)
         end.
     """

@@ -23,7 +23,8 @@ start_with_fds(Count, Env) ->
     configured(#{connection => standard_io, exec => Shell, args => paths()}, Env).
 
 configured(Options, Env) ->
-    {ok, Node, _} = peer:start_link(Options),
+    %% Longer than peer's 15 s: the machine may be busy.
+    {ok, Node, _} = peer:start_link(Options#{wait_boot => 60_000}),
     ok = call(Node, application, load, [erlang_loop]),
     _ = [ok = call(Node, application, set_env, [erlang_loop, Key, Value]) || {Key, Value} <- Env],
     Node.

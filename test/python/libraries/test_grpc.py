@@ -6,11 +6,16 @@ gRPC has its own threads and poller and wakes the loop through a socket.
 from __future__ import annotations
 
 import asyncio
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import grpc.aio
 import pytest
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    pytest.skip("there is no gRPC for free-threaded Python", allow_module_level=True)
+
+import grpc.aio
 
 pytestmark = pytest.mark.ours
 

@@ -268,12 +268,14 @@ def sleep(seconds: float) -> str:
     return "slept"
 
 
-def compute(seconds: float) -> int:
-    """Python code that never waits."""
-    rounds, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        rounds += 1
-    return rounds
+def compute_until_released() -> str:
+    """As block(), in Python code that never waits."""
+    global _blocked
+    _blocked += 1
+    while not _release.is_set():
+        pass
+    _blocked -= 1
+    return "released"
 
 
 async def count_tasks() -> int:
