@@ -28,7 +28,7 @@ def python() -> str:
 def command(case: Case, contender: str, budget: Budget, in_node: bool = False) -> list[str]:
     """What prints the sample: see worker.py."""
     words = [case.name, contender, str(budget.seconds), str(budget.scale)]
-    if case.kind == "erlang":
+    if case.kind == "erlang" and contender != BARE:
         return ["escript", str(ROOT / "bench/erlang/round_trips.escript"), *words]
     # A "named" case starts its own programs.
     inside = case.kind != "named" and (contender == OURS or (in_node and contender != BARE))

@@ -32,7 +32,9 @@ def build() -> None:
 
 def arguments(mode: str, address: str, budget: Budget, **options: object) -> list[str]:
     """The command line. Of short runs a third more is warming up."""
-    words = [str(PROGRAM), mode, "--to", address, "--seconds", str(budget.seconds)]
+    words = [str(PROGRAM), mode, "--seconds", str(budget.seconds)]
+    if address:
+        words += ["--to", address]
     options.setdefault("warmup", min(0.2, budget.seconds / 3))
     options.setdefault("pid", os.getpid())
     for name, value in options.items():

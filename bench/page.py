@@ -263,6 +263,7 @@ def _erlang(results: Results) -> list[str]:
             case.what,
             unit(case),
             cell(results, case, OURS),
+            cell(results, case, BARE) if case.bare else "–",
             *(
                 figure(median_of(results, case.name, OURS, name))
                 for name in ("p50_us", "p99_us", "cpu_us")
@@ -270,7 +271,7 @@ def _erlang(results: Results) -> list[str]:
         ]
         for case in cases
     ]
-    head = ("case", "what", "unit", "median", "p50 us", "p99 us", "CPU us a call")
+    head = ("case", "what", "unit", "median", "bare", "p50 us", "p99 us", "CPU us a call")
     text = (
         "`py`: in a node with default flags, each caller a process that waits for its answer. "
         "`erlang`: tasks and threads of a Python program in a node (`bin/erlang-loop`)."

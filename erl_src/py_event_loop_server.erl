@@ -35,6 +35,8 @@
 %% What a loop needs beyond the patience with its tasks: the finalizers of generators have a tenth
 %% of a second at least. Less than what the child spec adds.
 -define(GRACE, 500).
+%% The last part of that: the thread is looked at, whether it gets on.
+-define(LOOK, 250).
 
 -spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
 start_link(#{name := undefined} = Options) ->
@@ -174,8 +176,8 @@ terminate(Reason, #state{ended = false} = State) when
             ok;
         %% `closed': the thread's last message is on its way.
         _ ->
-            Timer = erlang:start_timer(State#state.patience + ?GRACE, self(), give_up),
-            wait_ended(Timer, State)
+            Patience = State#state.patience + ?GRACE - ?LOOK,
+            wait_ended(erlang:start_timer(Patience, self(), look), State)
     end;
 terminate(_Reason, _State) ->
     ok.
@@ -187,10 +189,11 @@ wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
             ok;
         {py_loop, Token, {failed, Exception}} ->
             ?LOG_ERROR("~p (~p) failed at its end: ~p", [State#state.name, self(), Exception]);
-        {timeout, Timer, give_up} ->
-            ?LOG_WARNING("~p (~p) is left behind: its thread does not come back from Python code", [
-                State#state.name, self()
-            ]);
+        {timeout, Timer, look} ->
+            Steps = py_nif:python_loop_steps(State#state.loop),
+            wait_ended(erlang:start_timer(?LOOK, self(), {give_up, Steps}), State);
+        {timeout, Timer, {give_up, Steps}} ->
+            left_behind(py_nif:python_loop_steps(State#state.loop), Steps, State);
         Message ->
             %% A loop that waits for its finalizers needs its keeper. Others who ask something
             %% learn of our end by their monitors.
@@ -199,3 +202,13 @@ wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
                 false -> wait_ended(Timer, State)
             end
     end.
+
+left_behind(Steps, Steps, State) ->
+    ?LOG_WARNING("~p (~p) is left behind: its thread does not come back from Python code", [
+        State#state.name, self()
+    ]);
+%% Many loops end at once, and share a thread: this one's turn comes. It knows that we are gone.
+left_behind(_, _, State) ->
+    ?LOG_INFO("~p (~p) ends later: its thread has other loops to end first", [
+        State#state.name, self()
+    ]).

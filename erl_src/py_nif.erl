@@ -67,6 +67,7 @@
     python_loop_start/2,
     python_loop_set_default/1,
     python_loop_stop/1,
+    python_loop_steps/1,
     python_loop_of/1,
     python_loop_owners/0,
     loop_lag/1,
@@ -182,6 +183,7 @@
     python_loop_start/3,
     python_loop_set_default/1,
     python_loop_stop/1,
+    python_loop_steps/1,
     python_loop_of/1,
     python_loop_owners/0,
     loop_lag/1,
@@ -697,6 +699,12 @@ python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
+%% Grows as long as the loop's thread is not stuck, whichever of its loops that runs. `undefined':
+%% the loop has ended.
+%% @private
+-spec python_loop_steps(loop_ref()) -> non_neg_integer() | undefined.
+python_loop_steps(_LoopRef) -> erlang:nif_error(not_loaded).
+
 %% @private
 -spec python_loop_of(pid()) ->
     {ok, Queued :: non_neg_integer(), Waiting :: non_neg_integer()} | {error, loop_down}.
@@ -796,11 +804,14 @@ loop_lag(_Owner) -> erlang:nif_error(not_loaded).
 -spec watchdog_prepare() -> ok | {error, not_started | binary()}.
 watchdog_prepare() -> erlang:nif_error(not_loaded).
 
-%% The loops that have been in one turn for so many milliseconds. Wakes none.
+%% The loops that have been in one turn for so many milliseconds, and in how many the next may have.
+%% Wakes none. `sleep': there is nothing to see before `loop_awake' comes.
 %% @private
 -spec watchdog_look(non_neg_integer()) ->
-    [{Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
-        Milliseconds :: non_neg_integer()}].
+    {Next :: pos_integer() | sleep, [
+        {Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
+            Milliseconds :: non_neg_integer()}
+    ]}.
 watchdog_look(_Threshold) -> erlang:nif_error(not_loaded).
 
 %% The stacks of Python's threads come as `{py_stacks, Token, {ok, Text} | {error, Text}}'.

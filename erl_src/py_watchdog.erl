@@ -1,7 +1,8 @@
 %% @doc Sees loops that are stuck, says where, and does what it is told to do about it.
 %%
-%% A loop notes the beginning of every turn of callbacks. This process looks at those notes twice in
-%% the time that a turn may take; a loop that sleeps is not woken for it. A turn that takes longer
+%% A loop notes the beginning of every turn of callbacks. This process looks at those notes when the
+%% oldest of them can be too old; a loop that sleeps is not woken for it. While all of them sleep
+%% it does, too, and the first that does not wakes it. A turn that takes longer
 %% is logged as a warning, with the Python stack of the loop's thread, and again each time it has
 %% taken twice as long. What happens then is the policy's business:
 %%
@@ -15,7 +16,8 @@
 %% interrupted.</li>
 %% </ul>
 %%
-%% Takes `look' from its own timer and `{py_stacks, Token, Result}' from a thread that was asked
+%% Takes `look' from its own timer, `loop_awake' from the thread of a loop, once after each look
+%% that was the last for want of loops to look at, and `{py_stacks, Token, Result}' from a thread that was asked
 %% for stacks, one for each `watchdog_stacks/2'.
 -module(py_watchdog).
 
@@ -46,7 +48,9 @@
     stuck = #{} :: #{pos_integer() => #stuck{}},
     %% Stacks that were asked for, and for which loops.
     asked = #{} :: #{integer() => [pos_integer()]},
-    prepared = false :: boolean()
+    prepared = false :: boolean(),
+    %% Of the next look; none while all loops sleep.
+    timer :: reference() | undefined
 }).
 
 %% How long a thread is asked to give Python away before its stack is read all the same.
@@ -78,7 +82,11 @@ valid_threshold(Threshold) ->
 look_later(#state{threshold = infinity} = State) ->
     State;
 look_later(#state{threshold = Threshold} = State) ->
-    _ = erlang:send_after(max(1, Threshold div 2), self(), look),
+    look_in(Threshold, State).
+
+look_in(Milliseconds, #state{timer = undefined} = State) ->
+    State#state{timer = erlang:send_after(Milliseconds, self(), look)};
+look_in(_, State) ->
     State.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -94,7 +102,17 @@ handle_cast(Cast, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(look, State) ->
-    {noreply, look_later(look(prepared(State)))};
+    case look(prepared(State#state{timer = undefined})) of
+        {Next, #state{stuck = Stuck, threshold = Threshold} = Looked} when map_size(Stuck) > 0 ->
+            %% Its end is to be noticed, too. (`sleep' is more than any number.)
+            {noreply, look_in(max(1, min(Next, Threshold div 2)), Looked)};
+        {sleep, Looked} ->
+            {noreply, Looked};
+        {Next, Looked} ->
+            {noreply, look_in(Next, Looked)}
+    end;
+handle_info(loop_awake, State) ->
+    {noreply, look_later(prepared(State))};
 handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
     case maps:take(Token, Asked) of
         {Ids, Rest} ->
@@ -115,9 +133,10 @@ prepared(State) ->
     State.
 
 look(#state{threshold = Threshold, stuck = Before} = State) ->
+    {Next, Stuck} = py_nif:watchdog_look(Threshold),
     Seen = maps:from_list([
         {Id, seen(Threshold, {Owner, Thread, Turn, Ms}, maps:get(Id, Before, none))}
-     || {Id, Owner, Thread, Turn, Ms} <- py_nif:watchdog_look(Threshold)
+     || {Id, Owner, Thread, Turn, Ms} <- Stuck
     ]),
     maps:foreach(
         fun(Id, Was) ->
@@ -128,8 +147,8 @@ look(#state{threshold = Threshold, stuck = Before} = State) ->
         end,
         Before
     ),
-    Due = [Id || {Id, #stuck{ms = Ms, next = Next}} <- maps:to_list(Seen), Ms >= Next],
-    asked(Due, State#state{stuck = maps:map(fun reported/2, Seen)}).
+    Due = [Id || {Id, #stuck{ms = Ms, next = Limit}} <- maps:to_list(Seen), Ms >= Limit],
+    {Next, asked(Due, State#state{stuck = maps:map(fun reported/2, Seen)})}.
 
 seen(_, {Owner, Thread, Turn, Ms}, #stuck{turn = Turn, next = Next}) ->
     #stuck{owner = Owner, thread = Thread, turn = Turn, ms = Ms, next = Next};

@@ -21,6 +21,7 @@
     fds_of_many_loops/1,
     an_fd_wakes_a_sleeping_loop/1,
     a_neighbour_that_ends_slowly_holds_up_nobody/1,
+    loops_that_end_at_once_wait_for_their_turn/1,
     a_neighbours_init_code_fails/1,
     a_killed_loop_leaves_its_neighbours_alone/1,
     loops_come_and_go/1,
@@ -247,6 +248,33 @@ a_neighbour_that_ends_slowly_holds_up_nobody(_Config) ->
         {py_reply, _, {error, loop_down}} -> ok
     end,
     stop([Neighbour]).
+
+%% Together they take longer than one is given to end, but their thread gets on all the time.
+loops_that_end_at_once_wait_for_their_turn(_Config) ->
+    ok = py_nif:python_loop_threads(1),
+    Loops = share_a_thread(200, #{patience => 0}),
+    Tasks = [
+        element(2, {ok, _} = py_event_loop:submit(Loop, loop_probe, end_with_a_nap, [0.01]))
+     || Loop <- Loops
+    ],
+    eventually:is({ok, 200}, fun() -> py:call(loop_probe, napping, []) end),
+    ok = log_watch:start(),
+    Monitors = [
+        begin
+            unlink(Loop),
+            exit(Loop, shutdown),
+            monitor(process, Loop)
+        end
+     || Loop <- Loops
+    ],
+    _ = [receive {'DOWN', Monitor, _, _, Reason} -> ?assertEqual(shutdown, Reason) end || Monitor <- Monitors],
+    %% Nobody waits for what is still to end, and it ends.
+    _ = [?assertMatch({error, _}, py:await(Task)) || Task <- Tasks],
+    eventually:is({ok, 0}, fun() -> py:call(loop_probe, napping, []) end),
+    eventually:is([], fun() -> py_nif:python_loop_runners() end),
+    Left = [Text || Text <- log_watch:texts(), string:find(Text, "left behind") =/= nomatch],
+    ok = log_watch:stop(),
+    ?assertEqual([], Left).
 
 a_neighbours_init_code_fails(_Config) ->
     _ = process_flag(trap_exit, true),

@@ -14,6 +14,8 @@
     a_loop_is_interrupted_and_goes_on/1,
     a_loop_is_restarted/1,
     a_loop_that_sleeps_is_left_asleep/1,
+    an_idle_node_is_left_asleep/1,
+    a_watchdog_that_is_restarted_sees_what_is_stuck/1,
     lag_is_in_the_info/1,
     wrong_settings_are_refused/1
 ]).
@@ -26,6 +28,8 @@
     interrupted/0,
     restarted/0,
     left_asleep/0,
+    idle/0,
+    watchdog_restarted/0,
     lag/0
 ]).
 
@@ -41,6 +45,8 @@ a_long_turn_is_reported_again_and_its_end_too(_Config) -> there(again).
 a_loop_is_interrupted_and_goes_on(_Config) -> there(interrupted).
 a_loop_is_restarted(_Config) -> there(restarted).
 a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
+an_idle_node_is_left_asleep(_Config) -> there(idle).
+a_watchdog_that_is_restarted_sees_what_is_stuck(_Config) -> there(watchdog_restarted).
 lag_is_in_the_info(_Config) -> there(lag).
 
 there(Function) ->
@@ -136,6 +142,48 @@ left_asleep() ->
     timer:sleep(1000),
     ?assertEqual(Turns, turns(Loop)),
     ?assertEqual([], texts("in one turn")),
+    ok.
+
+%% The watchdog does nothing at all while no loop does: its looks would cost reductions. It is
+%% there when a loop gets stuck after that, and goes back to sleep.
+idle() ->
+    Loop = started(#{}),
+    eventually:is(true, fun is_watchdog_asleep/0),
+    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
+    _ = reported("in sleep_on_the_loop"),
+    eventually:is(true, fun is_watchdog_asleep/0),
+    %% Loops that get up shortly and often do not call it each time: once after a look, at most.
+    Watchdog = whereis(py_watchdog),
+    1 = erlang:trace(Watchdog, true, ['receive', {tracer, self()}]),
+    _ = [{ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 100)],
+    eventually:is(true, fun is_watchdog_asleep/0),
+    1 = erlang:trace(Watchdog, false, ['receive']),
+    Received = received(Watchdog),
+    ?assertMatch([loop_awake, look | _], Received),
+    ?assertEqual([], [again || {loop_awake, loop_awake} <- lists:zip(Received, tl(Received) ++ [look])]),
+    ok.
+
+%% A look takes 200 reductions or so, and there would be five of them in this time.
+is_watchdog_asleep() ->
+    Before = process_info(whereis(py_watchdog), reductions),
+    timer:sleep(500),
+    Before =:= process_info(whereis(py_watchdog), reductions).
+
+received(Process) ->
+    receive
+        {trace, Process, 'receive', Message} -> [Message | received(Process)]
+    after 0 -> []
+    end.
+
+watchdog_restarted() ->
+    Loop = started(#{}),
+    eventually:is(true, fun is_watchdog_asleep/0),
+    Watchdog = whereis(py_watchdog),
+    true = exit(Watchdog, kill),
+    eventually:is(true, fun() -> not lists:member(whereis(py_watchdog), [undefined, Watchdog]) end),
+    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [1.0]),
+    _ = reported("in sleep_on_the_loop"),
+    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
     ok.
 
 turns(Loop) ->

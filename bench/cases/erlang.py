@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from bench.registry import Case, add
+from bench import load_client
+from bench.registry import BareCase, Budget, Case, Sample, add
 
 
-def _case(name: str, unit: str, what: str, less_is_better: bool = False) -> None:
+def _case(
+    name: str,
+    unit: str,
+    what: str,
+    less_is_better: bool = False,
+    bare: BareCase | None = None,
+    full_only: bool = False,
+) -> None:
     add(
         Case(
             name, "erlang", unit, what, None, "erlang", less_is_better,
-            contenders=("erlang_loop",), bare=None, checked=False, counts=False,
+            contenders=("erlang_loop",), bare=bare, checked=False, counts=False,
+            full_only=full_only,
         )
     )  # fmt: skip
+
+
+def _two_wakes(budget: Budget) -> Sample:
+    """What the machine needs for it: one thread asks another, both asleep before."""
+    found = load_client.run("wakes", "", budget)
+    return Sample(found.p50_us or 0.0, p50_us=found.p50_us, p99_us=found.p99_us)
 
 
 for callers in (1, 10, 100):
@@ -20,7 +35,17 @@ for callers in (1, 10, 100):
     _case(f"coroutine_{callers}", "calls/s", f"py:call of a coroutine function, {who}.")
 _case("suspending_100", "calls/s", "py:call of a coroutine that awaits once, 100 callers.")
 _case("own_loop_100", "calls/s", "py_event_loop:run on a loop of one's own, 100 callers.")
-_case("after_idle", "us", "py:call of a coroutine after 50 ms of rest; the median.", True)
+_case(
+    "after_idle",
+    "us",
+    "py:call of a coroutine after 50 ms of rest; the median. `bare`: one thread asks another.",
+    True,
+    bare=_two_wakes,
+)
 _case("cast", "casts/s", "py:cast of a plain function, until all have run.")
 _case("stream", "items/s", "py:stream of an asynchronous generator, all items wanted at once.")
 _case("fold", "items/s", "py:fold over an asynchronous generator.")
+_case("loop_start", "us", "py_event_loop:start_link, one of 10,000 loops.", True, full_only=True)
+_case("loop_idle", "KiB", "Memory of a loop nobody asked, one of 10,000.", True, full_only=True)
+_case("loop_asked", "KiB", "Memory of a loop that was asked once, of 10,000.", True, full_only=True)
+_case("loop_end", "us", "The end of 10,000 such loops at once, for one.", True, full_only=True)

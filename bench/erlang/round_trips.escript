@@ -2,17 +2,21 @@
 %% -*- erlang -*-
 %% Erlang asks Python: one sample of one case. CASE CONTENDER SECONDS SCALE, as bench/worker.py,
 %% and the answer is printed as there. The VM runs with its default flags, as a user's would.
+%%
+%% By hand, for any number of callers or loops (PYTHONPATH: what is asked is in bench.erlang):
+%%
+%%   PYTHONPATH=. bench/erlang/round_trips.escript coroutine_1000 erlang_loop 2 1
 -mode(compile).
 
 -define(ASKED, <<"bench.erlang.asked">>).
 
-main([Case, _Contender, Seconds, _Scale]) ->
+main([Case, _Contender, Seconds, Scale]) ->
     Root = filename:dirname(filename:dirname(filename:dirname(
         filename:absname(escript:script_name())))),
     true = code:add_patha(filename:join(Root, "_build/default/lib/erlang_loop/ebin")),
     {ok, _} = application:ensure_all_started(erlang_loop),
     Answer =
-        try run(Case, number(Seconds)) of
+        try run(Case, number(Seconds), number(Scale)) of
             {unavailable, Reason} -> field("unavailable", quoted(Reason));
             Fields -> field("sample", "{" ++ lists:join(", ", Fields) ++ "}")
         catch
@@ -23,6 +27,11 @@ main([Case, _Contender, Seconds, _Scale]) ->
     io:format("@bench {~ts}~n", [Answer]).
 
 %% --- the cases -----------------------------------------------------------------------------
+
+run("loop_" ++ Figure, _Seconds, Scale) ->
+    loops(Figure, max(1, round(10_000 * Scale)));
+run(Case, Seconds, _Scale) ->
+    run(Case, Seconds).
 
 run("call_" ++ Callers, Seconds) ->
     ask(fun(N) -> py:call(?ASKED, increment, [N]) end, list_to_integer(Callers), Seconds);
@@ -160,6 +169,53 @@ items(Stream, Items) ->
 fold(Length) ->
     {ok, Items} = py:fold(fun(Item, Items) -> [Item | Items] end, [], ?ASKED, count_to, [Length]),
     lists:reverse(Items).
+
+%% Loops below nobody's supervisor, all of them at once.
+loops(Figure, Count) ->
+    %% Python and its default loop are up before.
+    {ok, 1} = py:call(?ASKED, increment_later, [0]),
+    Before = resident(),
+    Began = now_ns(),
+    Loops = [element(2, {ok, _} = py_event_loop:start_link(#{})) || _ <- lists:seq(1, Count)],
+    Started = now_ns() - Began,
+    Idle = resident() - Before,
+    Asked =
+        case lists:member(Figure, ["asked", "end"]) of
+            true -> asked_once(Loops, Before);
+            false -> 0
+        end,
+    Ended = ended(Loops),
+    Value =
+        case Figure of
+            "start" -> Started / 1000;
+            "idle" -> Idle;
+            "asked" -> Asked;
+            "end" -> Ended / 1000
+        end,
+    [field("value", float(Value / Count))].
+
+asked_once(Loops, Before) ->
+    _ = [{ok, 1} = py_event_loop:run(Loop, ?ASKED, increment_later, [0]) || Loop <- Loops],
+    resident() - Before.
+
+ended(Loops) ->
+    Began = now_ns(),
+    Monitors = [
+        begin
+            unlink(Loop),
+            exit(Loop, shutdown),
+            monitor(process, Loop)
+        end
+     || Loop <- Loops
+    ],
+    _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || Monitor <- Monitors],
+    now_ns() - Began.
+
+%% KiB.
+resident() ->
+    {ok, Status} = file:read_file("/proc/self/status"),
+    {match, [Text]} = re:run(Status, "VmRSS:\\s+(\\d+)", [{capture, all_but_first, list}]),
+    list_to_integer(Text).
 
 %% --- figures -------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def printed() -> str:
-    cases = ("call_soon_chain", "front_end_c1", "call_1", "after_idle", "cast")
+    cases = ("call_soon_chain", "front_end_c1", "call_1", "after_idle", "cast", "loop_end")
     only = [word for case in (*cases, "stream") for word in ("--only", case)]
     done = bench(*TINY, *only)
     assert done.returncode == 0, done.stderr
@@ -56,9 +56,13 @@ def test_front_ends(printed):
         assert found[name][0].isdigit(), f"{name}: {found[name]}"
 
 
-@pytest.mark.parametrize("name", ["call_1", "after_idle", "cast"])
+@pytest.mark.parametrize("name", ["call_1", "after_idle", "cast", "loop_end"])
 def test_erlang(printed, name):
     assert cells(printed, name)[3][0].isdigit()
+
+
+def test_what_the_machine_allows(printed):
+    assert cells(printed, "after_idle")[4][0].isdigit()
 
 
 def test_partial_run_leaves_the_page_alone(printed):

@@ -6,6 +6,7 @@
 //! bench-load websocket --to ... --path /echo --size 128
 //! bench-load churn     --to ... --connections 10 --size 1024 [--busy 100] [--reset]
 //! bench-load serve     --at tcp:127.0.0.1:0
+//! bench-load wakes     --seconds 1
 //! ```
 //!
 //! Addresses are `tcp:host:port`, `udp:host:port` or `unix:path`. Every answer is compared with
@@ -24,6 +25,7 @@
 //! | `socket` | connecting, by kind of address |
 //! | `steady` | connections that ask again and again |
 //! | `sys` | epoll and clocks |
+//! | `wakes` | two threads that wake each other |
 #![deny(unsafe_code)] // allowed in `sys` only
 
 mod churn;
@@ -35,6 +37,7 @@ mod serve;
 mod socket;
 mod steady;
 mod sys;
+mod wakes;
 
 use options::Options;
 use std::process::ExitCode;
@@ -63,6 +66,7 @@ fn run() -> Result<Option<String>, Failure> {
     match mode.as_str() {
         "churn" => churn::run(&options).map(Some),
         "serve" => serve::run(&options).map(|()| None),
+        "wakes" => wakes::run(&options).map(Some),
         _ => steady::run(&mode, &options).map(Some),
     }
 }

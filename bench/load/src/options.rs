@@ -35,7 +35,7 @@ impl Options {
     pub fn read(mut words: impl Iterator<Item = String>) -> Result<(String, Self), Failure> {
         let mode = words
             .next()
-            .ok_or("no mode: echo, http, websocket, churn or serve")?;
+            .ok_or("no mode: echo, http, websocket, churn, serve or wakes")?;
         let mut options = Self {
             address: Address::Tcp(String::new()),
             connections: 1,
@@ -73,7 +73,7 @@ impl Options {
                 _ => return Err(format!("no such option: {name}")),
             }
         }
-        if !addressed {
+        if !addressed && mode != "wakes" {
             return Err("no address: --to tcp:127.0.0.1:8000".into());
         }
         if options.connections == 0 {

@@ -24,6 +24,11 @@ impl Meter {
         })
     }
 
+    /// Since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// The line. `evenness` is the slowest connection's share of the fastest one's requests.
     pub fn finish(
         &self,

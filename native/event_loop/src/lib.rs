@@ -18,6 +18,7 @@
 //! | [`pulse`] | for how long a loop has been running callbacks |
 //! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
+//! | [`vigil`] | when a watcher over many may sleep |
 //! | [`wait`] | how long to spin, and who keeps the next deadline |
 //! | [`watches`] | who wants to hear about which fd |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
@@ -41,6 +42,7 @@ pub mod signal_set;
 mod sync;
 pub mod sys;
 pub mod timers;
+pub mod vigil;
 pub mod wait;
 pub mod watches;
 
@@ -57,5 +59,6 @@ pub use pending::{Kind, Pending};
 pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
+pub use vigil::Vigil;
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

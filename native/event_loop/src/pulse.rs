@@ -68,19 +68,21 @@ impl Pulse {
         self.thread.load(Relaxed)
     }
 
-    /// The thread has callbacks to run, or looks whether it has.
+    /// The thread has callbacks to run, or looks whether it has. `true`: after a rest.
     #[inline]
-    pub fn begins(&self, now: u64) {
+    pub fn begins(&self, now: u64) -> bool {
+        let since = self.since.load(Relaxed);
         self.since.store(now, Relaxed);
+        since == 0
     }
 
-    /// All of the turn's callbacks have run; the next turn begins at once.
+    /// All of the turn's callbacks have run; the next turn begins at once. `true`: after a rest.
     #[inline]
-    pub fn turned(&self, now: u64) {
+    pub fn turned(&self, now: u64) -> bool {
         let since = self.since.load(Relaxed);
         self.since.store(now, Relaxed);
         if since == 0 {
-            return;
+            return true;
         }
         let took = now.saturating_sub(since);
         // One writer: no need for locked instructions.
@@ -90,12 +92,19 @@ impl Pulse {
         if took > self.longest.load(Relaxed) {
             self.longest.store(took, Relaxed);
         }
+        false
     }
 
     /// The thread waits, or leaves the loop.
     #[inline]
     pub fn rests(&self) {
         self.since.store(0, Relaxed);
+    }
+
+    /// Whether a turn runs.
+    #[must_use]
+    pub fn is_awake(&self) -> bool {
+        self.since.load(Relaxed) != 0
     }
 
     /// The turn that runs, and how long it has: `None` while the loop rests.
@@ -151,13 +160,13 @@ mod tests {
     fn turns_are_counted_by_duration() {
         let pulse = Pulse::new();
         assert_eq!(pulse.awake_for(5), None);
-        pulse.begins(1);
-        pulse.turned(501);
-        pulse.turned(3_000_501);
+        assert!(pulse.begins(1), "after a rest");
+        assert!(!pulse.turned(501));
+        assert!(!pulse.turned(3_000_501));
         assert_eq!(pulse.awake_for(3_000_510), Some((2, 9)));
         pulse.rests();
         // Nothing has run since.
-        pulse.turned(9_000_000);
+        assert!(pulse.turned(9_000_000) && pulse.is_awake());
         let read = pulse.read();
         assert_eq!((read.turns, read.longest), (2, 3_000_000));
         assert_eq!((read.histogram[0], read.histogram[12]), (1, 1));

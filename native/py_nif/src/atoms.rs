@@ -29,6 +29,9 @@ rustler::atoms! {
     wait,
     woken,
 
+    // to py_watchdog
+    loop_awake,
+
     // event_loop_info
     events,
     fds,

@@ -7,6 +7,7 @@ import contextvars
 import socket
 import sys
 import threading
+import time
 from typing import Any
 
 _loops: dict[str, asyncio.AbstractEventLoop] = {}
@@ -49,6 +50,25 @@ def _raises(loop: asyncio.AbstractEventLoop, text: str) -> bool:
         if not loop.is_running():
             loop.close()
     return False
+
+
+_napping = 0
+
+
+async def end_with_a_nap(seconds: float) -> None:
+    """Its end holds up the thread."""
+    global _napping
+    _napping += 1
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        time.sleep(seconds)  # noqa: ASYNC251  on purpose
+        _napping -= 1
+
+
+def napping() -> int:
+    """How many of these have not ended."""
+    return _napping
 
 
 async def remember(name: str) -> None:

@@ -123,6 +123,17 @@ fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
+/// How many steps the thread of the loop has made so far, for whichever loops it runs: it grows as
+/// long as that thread is not stuck. `undefined`: it has none any more.
+#[rustler::nif]
+fn python_loop_steps<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
+    let seat = native.open().ok().and_then(|native| native.seat.clone());
+    match seat.and_then(|seat| seat.steps()) {
+        Some(steps) => steps.encode(env),
+        None => atoms::undefined().encode(env),
+    }
+}
+
 /// So many threads are started for loops before they share them.
 #[rustler::nif]
 fn python_loop_threads(env: Env<'_>, threads: usize) -> Term<'_> {

@@ -8,22 +8,30 @@ use rustler::{Encoder, Env, LocalPid, Term};
 
 use crate::atoms;
 use crate::error::Error;
-use crate::loops::{registry, NativeLoop};
+use crate::loops::{registry, watchdog, NativeLoop};
 use crate::python::{main_thread, stacks};
 
-/// `[{Id, Owner | undefined, Thread, Turn, Milliseconds}]` of the loops that have been in one
-/// turn for so long.
+/// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds}]}`: the loops that have
+/// been in one turn for so long; and in how many milliseconds the next of the others will have, or
+/// that the caller will be told `loop_awake` before there is anything to see.
 #[rustler::nif]
-fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Vec<Term<'_>> {
+fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
     let now = now_ns();
     let limit = threshold_ms.saturating_mul(1_000_000);
-    registry::all()
-        .iter()
-        .filter_map(|native| {
-            let (turn, awake) = native.pulse.awake_for(now)?;
-            (awake >= limit).then(|| seen(env, native, turn, awake))
-        })
-        .collect()
+    let mut next = limit;
+    let mut stuck = Vec::new();
+    for native in registry::all() {
+        match native.pulse.awake_for(now) {
+            Some((turn, awake)) if awake >= limit => stuck.push(seen(env, &native, turn, awake)),
+            Some((_, awake)) => next = next.min(limit - awake),
+            None => {}
+        }
+    }
+    match watchdog::may_sleep(env.pid()) {
+        true => (atoms::sleep(), stuck).encode(env),
+        // Rounded up: not a moment too early.
+        false => (next.div_ceil(1_000_000), stuck).encode(env),
+    }
 }
 
 fn seen<'a>(env: Env<'a>, native: &Arc<NativeLoop>, turn: u64, awake: u64) -> Term<'a> {

@@ -6,25 +6,28 @@
 //! loops of Python, `refs` the terms Erlang holds, `registry` all loops of the node, `requests`
 //! what Erlang asked of a loop, `seat` where a loop that Erlang started runs, `signals` what they
 //! hear from the operating system. `sleeps` are threads that wait for the
-//! VM's time without a loop.
+//! VM's time without a loop, `watchdog` who looks after those that are in a turn.
 
 mod erlang_side;
 mod keeper;
 mod native_loop;
 mod polling;
 pub mod posts;
+mod pulse;
 mod refs;
 pub mod registry;
 mod requests;
 mod seat;
 pub mod signals;
 pub mod sleeps;
+pub mod watchdog;
 
 pub use erlang_side::{kind_atom, Receiver};
 pub use keeper::Role;
 pub use native_loop::NativeLoop;
 pub use polling::Waiting;
 pub use posts::{Posted, Recipient};
+pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
 pub use requests::{Refused, RequestLimits, Requests, Work};
 pub use seat::{Place, Runs, Seat};

@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use event_loop::{now_ns, plan_timer, EventLoop, Inbox, Pulse, TimerPlan, WaitPolicy};
+use event_loop::{now_ns, plan_timer, EventLoop, Inbox, TimerPlan, WaitPolicy};
 use rustler::{Env, LocalPid};
 
 use super::erlang_side::{ErlangSide, Receiver, Why};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{registry, Place, PollSet, Posted, RequestLimits, Requests, Seat};
+use super::{registry, Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat};
 use crate::atoms;
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;

@@ -15,18 +15,22 @@ use super::NativeLoop;
 pub trait Runs: Send + Sync {
     /// The loop of this number was woken while it rested.
     fn called(&self, id: u64);
+    /// How many steps the thread has made so far, for whichever of its loops.
+    fn steps(&self) -> u64;
 }
 
 /// What gives a loop its place.
 pub trait Place: Send {
-    /// Comes back if there is no thread to be had.
-    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<(), Box<dyn Place>>;
+    /// The thread that will take the loop. Comes back if there is none to be had.
+    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<Arc<dyn Runs>, Box<dyn Place>>;
 }
 
 enum State {
     Fresh(Box<dyn Place>),
-    /// On its way, or never to be run.
+    /// Never to be run, or placed this moment.
     Taken,
+    /// On its way to a runner.
+    Sent(Arc<dyn Runs>),
     On(Arc<dyn Runs>),
 }
 
@@ -75,7 +79,8 @@ impl Seat {
         // The runner takes the seat in its own time, so the lock is free by then.
         match std::mem::replace(&mut *state, State::Taken) {
             State::Fresh(place) => match place.place(&native) {
-                Ok(()) => {
+                Ok(runner) => {
+                    *state = State::Sent(runner);
                     self.is_taken.store(true, Ordering::Release);
                     true
                 }
@@ -91,6 +96,15 @@ impl Seat {
     /// `runner` runs the loop from now on.
     pub fn take(&self, runner: Arc<dyn Runs>) {
         *self.state() = State::On(runner);
+    }
+
+    /// How many steps the thread of the loop has made so far, if it has one: it waits for its turn
+    /// as long as that grows.
+    pub fn steps(&self) -> Option<u64> {
+        match &*self.state() {
+            State::Sent(runner) | State::On(runner) => Some(runner.steps()),
+            State::Fresh(_) | State::Taken => None,
+        }
     }
 
     /// Nobody runs the loop yet, and from now on nobody will. `false`: it has its place.

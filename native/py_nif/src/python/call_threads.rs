@@ -2,14 +2,20 @@
 //!
 //! One thread does all calls one after another as long as they are short: with one GIL more
 //! threads would only hand it to and fro. A *standby* thread watches. When calls wait and none
-//! has ended for a while, the function that runs is blocked or computes: the standby becomes a
-//! worker (or wakes one that is idle), and a new standby is started, up to the limit. Workers beyond the first end when they
-//! had nothing to do for some seconds.
+//! has ended for a while, the functions that run are blocked or compute: the standby becomes a
+//! worker (or wakes one that is idle), and a new standby is started, up to the limit. Workers beyond
+//! the first end when they had nothing to do for some seconds. A call that finds a worker that is
+//! not blocked wakes no other.
 //!
-//! A thread that waits for Erlang (`erlang.call`) is *outside*: it does not count, because what it
-//! waits for may need a thread.
+//! A worker that runs out of calls looks for more for a while before it sleeps, if that has paid
+//! lately (`call_threads/spin.rs`): to be woken takes longer than most calls.
+//!
+//! A thread that waits for Erlang (`erlang.call`) is *outside* (`call_threads/outside.rs`): it does
+//! not count, because what it waits for may need a thread.
 
-use std::cell::Cell;
+mod outside;
+mod spin;
+
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +23,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use pyo3::exceptions::PyRuntimeError;
+use event_loop::{now_ns, Spin, WaitPolicy};
 use pyo3::prelude::*;
+
+pub use outside::outside;
 
 use super::calls;
 use super::plain_streams::{self, Slice};
@@ -66,6 +74,14 @@ struct Pool {
     workers: usize,
     /// Of these, waiting.
     idle: usize,
+    /// Workers whose call was running when none had ended for a while, and has not ended since. A
+    /// worker knows by `age` whether it is one. Should the count be wrong, it is right again when
+    /// next nobody gets on, or all are idle.
+    blocked: usize,
+    /// How often nobody got on.
+    age: u64,
+    /// One of them spins, and was not told of a call yet: it needs no wake-up.
+    spinning: bool,
     /// Whether there is a standby thread.
     standby: bool,
     /// Whether the standby looks at its watch: it needs no wake-up then.
@@ -85,6 +101,9 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     queue: VecDeque::new(),
     workers: 0,
     idle: 0,
+    blocked: 0,
+    age: 0,
+    spinning: false,
     standby: false,
     watching: false,
     needed: false,
@@ -163,16 +182,40 @@ impl Pool {
     /// One worker takes what there is. If it does not get on, the standby sees that.
     fn push(&mut self, job: Job) {
         self.queue.push_back(job);
-        if self.idle > 0 && !(self.told && self.standby) {
+        // Without a standby nobody would notice that it does not get on.
+        let taken_care_of = self.standby && (self.told || self.gets_on());
+        if self.idle > 0 && !taken_care_of {
             self.tell_idle();
         } else {
             self.have_watched();
         }
     }
 
+    /// Whether a worker runs calls that, as far as is known, end soon.
+    fn gets_on(&self) -> bool {
+        self.workers > self.idle + self.blocked
+    }
+
+    /// Calls wait, and none has ended for a while.
+    fn nobody_gets_on(&mut self) {
+        self.age += 1;
+        self.blocked = self.workers.saturating_sub(self.idle);
+    }
+
+    /// A worker has ended a call, which it began at this age, and begins the next.
+    fn gone_on(&mut self, began: &mut u64) {
+        if *began < self.age {
+            self.blocked = self.blocked.saturating_sub(1);
+        }
+        *began = self.age;
+    }
+
     fn tell_idle(&mut self) {
         self.told = true;
-        WORK.notify_one();
+        match std::mem::take(&mut self.spinning) {
+            true => spin::tell(),
+            false => WORK.notify_one(),
+        }
     }
 
     /// Sees to it that somebody takes calls. `false`: there is no memory for a thread.
@@ -208,61 +251,20 @@ fn start(body: fn()) -> bool {
         .is_ok()
 }
 
-thread_local! {
-    static IS_CALL_THREAD: Cell<bool> = const { Cell::new(false) };
-}
-
-/// A call thread is outside as long as this lives.
-pub struct Outside(());
-
-/// What runs on this thread waits for Erlang. Nothing to do unless it is a call thread; an error
-/// if too many of them wait already.
-pub fn outside() -> PyResult<Option<Outside>> {
-    if !IS_CALL_THREAD.get() {
-        return Ok(None);
-    }
-    let mut pool = pool();
-    if pool.outside >= pool.max_outside {
-        return Err(PyRuntimeError::new_err(format!(
-            "{} calls of Python wait for Erlang, as many as may (call_nesting): do Python and \
-             Erlang call each other without end?",
-            pool.outside
-        )));
-    }
-    pool.workers -= 1;
-    pool.outside += 1;
-    if !pool.queue.is_empty() {
-        if pool.idle > 0 {
-            pool.tell_idle();
-        } else {
-            // Without memory for another thread calls wait until this one is back.
-            let _ = pool.ensure_worker();
-        }
-        pool.have_watched();
-    }
-    Ok(Some(Outside(())))
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        let mut pool = pool();
-        pool.outside -= 1;
-        pool.workers += 1;
-    }
-}
-
 /// Attached once for the life of the thread, so that Python keeps its state of the thread;
 /// waiting is done detached.
 fn worker() {
-    IS_CALL_THREAD.set(true);
+    outside::this_is_a_call_thread();
     Python::attach(|py| py.detach(work));
 }
 
 fn work() {
     ensure_standby();
-    while wait_for_work() {
+    let mut habit = Spin::new(&WaitPolicy::default());
+    let mut began = pool().age;
+    while wait_for_work(&mut habit, &mut began) {
         Python::attach(|py| {
-            while let Some(job) = next() {
+            while let Some(job) = next(&mut began) {
                 // A panic in our own code must not take the thread with it.
                 let task = job.task().clone();
                 if catch_unwind(AssertUnwindSafe(|| job.run(py))).is_err() {
@@ -274,8 +276,9 @@ fn work() {
     }
 }
 
-fn next() -> Option<Job> {
+fn next(began: &mut u64) -> Option<Job> {
     let mut pool = pool();
+    pool.gone_on(began);
     let job = pool.queue.pop_front();
     if !pool.queue.is_empty() {
         pool.have_watched();
@@ -284,13 +287,30 @@ fn next() -> Option<Job> {
 }
 
 /// `false`: this thread has been idle long enough, and is not the last one.
-fn wait_for_work() -> bool {
+fn wait_for_work(habit: &mut Spin, began: &mut u64) -> bool {
+    let since = now_ns();
     let mut pool = pool();
+    pool.gone_on(began);
     pool.idle += 1;
+    if pool.idle == pool.workers {
+        pool.blocked = 0;
+    }
+    if pool.queue.is_empty() && !pool.spinning && habit.budget() > 0 {
+        pool.spinning = true;
+        spin::begin();
+        drop(pool);
+        let told = spin::run(habit, since);
+        pool = self::pool();
+        // Whoever told us has cleared it, and another may spin by now. Should both be wrong, a
+        // worker that spins looks at the queue before it sleeps, as we do.
+        pool.spinning &= told;
+    }
     loop {
         pool.told = false;
         if !pool.queue.is_empty() {
             pool.idle -= 1;
+            habit.note_wait(now_ns().saturating_sub(since));
+            *began = pool.age;
             return true;
         }
         let (again, waited) = WORK
@@ -338,6 +358,7 @@ fn standby() {
             if ENDED.load(Ordering::Relaxed) != ended || pool.queue.is_empty() {
                 continue;
             }
+            pool.nobody_gets_on();
             if pool.idle > 0 {
                 pool.tell_idle();
                 continue;

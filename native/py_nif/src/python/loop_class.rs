@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use event_loop::{Direction, Pulse, TimerHeap, WaitPolicy};
+use event_loop::{Direction, TimerHeap, WaitPolicy};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ use super::waiting::Waiting;
 use super::{errors, loop_thread, stacks, turn};
 use crate::beam::message::{self, Sender};
 use crate::beam::resource::Ref;
-use crate::loops::{registry, LoopRef, NativeLoop};
+use crate::loops::{registry, LoopRef, NativeLoop, Pulse};
 use crate::output::Origin;
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::{Direction, Mode, Pulse};
+use event_loop::{Direction, Mode};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,7 +16,7 @@ use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
 use super::timer_handle::{Scheduled, TimerHandle};
 use super::transports::{is_fatal, StreamTransport};
-use crate::loops::NativeLoop;
+use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
     pub fn check_closed(&self, py: Python<'_>) -> PyResult<()> {

@@ -72,6 +72,7 @@ impl Carrying<'_> {
             if let Some(seat) = &arrival.native.seat {
                 seat.take(self.runner.clone());
             }
+            self.runner.step();
             match Carried::begin(py, arrival, &self.runner.load) {
                 Some(carried) => {
                     self.loops.insert(id, carried);
@@ -97,6 +98,7 @@ impl Carrying<'_> {
                 break;
             };
             turn = carried.turn(py, true);
+            self.runner.step();
         }
         self.runner.set_alone(None);
         match turn {
@@ -136,7 +138,9 @@ impl Carrying<'_> {
         carried.is_runnable = false;
         // What it was woken for is looked at now.
         carried.native.core.parking.take_notified();
-        match carried.turn(py, false) {
+        let turn = carried.turn(py, false);
+        self.runner.step();
+        match turn {
             Turn::Ended => self.end(py, id),
             Turn::Again => self.note_runnable(id),
             Turn::Nothing => self.lay_to_rest(py, id),
@@ -245,6 +249,7 @@ impl Carrying<'_> {
             unwatch(self.runner, &carried.native);
             carried.end(py);
         }
+        self.runner.step();
         self.done = self.runner.left();
     }
 }

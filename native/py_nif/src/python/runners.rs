@@ -7,7 +7,7 @@
 //! thread to itself as far as that can be, and if all are busy, further ones are started. A
 //! loop that asked for its own thread never shares it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -41,6 +41,9 @@ pub struct Runner {
     pub load: Arc<Load>,
     /// How many loops it carries or is about to. Changed under the lock of `PLACES`.
     loops: AtomicUsize,
+    /// Turns, beginnings and ends of its loops. Relaxed: only its own thread writes, and readers
+    /// want to know whether it grows.
+    steps: AtomicU64,
 }
 
 struct Places {
@@ -71,7 +74,7 @@ pub fn shared() -> Vec<usize> {
 }
 
 impl Place for Start {
-    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<(), Box<dyn Place>> {
+    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<Arc<dyn Runs>, Box<dyn Place>> {
         let runner = match self.own {
             true => Runner::start(false),
             false => places().choose(),
@@ -83,7 +86,7 @@ impl Place for Start {
             native: native.clone(),
             start: *self,
         });
-        Ok(())
+        Ok(runner)
     }
 }
 
@@ -132,6 +135,7 @@ impl Runner {
             alone: Mutex::new(None),
             load: Arc::default(),
             loops: AtomicUsize::new(1),
+            steps: AtomicU64::new(0),
         });
         let body = runner.clone();
         thread::Builder::new()
@@ -141,6 +145,12 @@ impl Runner {
             .spawn(move || Python::attach(|py| runner::run(py, &body)))
             .ok()?;
         Some(runner)
+    }
+
+    /// Its thread gets on.
+    pub fn step(&self) {
+        let steps = self.steps.load(Ordering::Relaxed);
+        self.steps.store(steps + 1, Ordering::Relaxed);
     }
 
     fn arrive(&self, arrival: Arrival) {
@@ -188,5 +198,9 @@ impl Runs for Runner {
         if let Ok(true) = self.called.push(id) {
             self.wake();
         }
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::loops::NativeLoop;
 
 /// A yield that takes longer than this was one to somebody.
-const CROWDED_NS: u64 = 5_000;
+pub const CROWDED_NS: u64 = 5_000;
 
 /// How late a parked thread wakes by itself if nobody wakes it at its deadline.
 const LATE_NS: u64 = 1_000_000;

@@ -1,0 +1,43 @@
+//! How a call thread looks for the next call before it sleeps. One of them does at a time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use event_loop::{now_ns, Spin};
+
+use super::super::waiting::CROWDED_NS;
+
+/// There is a call for the thread that spins. It takes the lock of the queue to get it, which
+/// orders everything: Relaxed.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Before anybody can know that a thread spins: under the lock of the queue.
+pub(super) fn begin() {
+    TOLD.store(false, Ordering::Relaxed);
+}
+
+/// Under the lock of the queue, too.
+pub(super) fn tell() {
+    TOLD.store(true, Ordering::Relaxed);
+}
+
+/// Spins from `began` on. `true`: it was told of a call.
+pub(super) fn run(spin: &mut Spin, began: u64) -> bool {
+    let end = began.saturating_add(spin.budget());
+    loop {
+        if TOLD.load(Ordering::Relaxed) {
+            spin.hit();
+            return true;
+        }
+        let now = now_ns();
+        if now >= end {
+            spin.miss();
+            return false;
+        }
+        // Returns at once unless somebody else wants this CPU: then it is theirs.
+        std::thread::yield_now();
+        if now_ns().saturating_sub(now) > CROWDED_NS {
+            spin.crowded();
+            return TOLD.load(Ordering::Relaxed);
+        }
+    }
+}
