@@ -156,14 +156,24 @@ a_loop_that_asks_one_on_its_thread_is_told(_Config) ->
     called:in_node([{loop_threads, 1}], share_a_thread, ?MODULE).
 
 share_a_thread() ->
-    {ok, One} = py_event_loop:start_link(#{}),
-    {ok, Other} = py_event_loop:start_link(#{}),
-    Thread = py_event_loop:run(One, called, loop_thread, []),
-    Thread = py_event_loop:run(Other, called, loop_thread, []),
+    {One, Other} = two_on_a_thread(),
     Ask = [py_event_loop, run, [Other, called, add_later, [1, 2]]],
     ?assertEqual({ok, {error, deadlock}}, py_event_loop:run(One, asking, ask_on_the_loop, Ask)),
     ?assertEqual({ok, {ok, 3}}, py_event_loop:run(One, asking, ask_later, Ask)),
     ok.
+
+%% A thread that seems busy gets no second loop: then they are tried anew.
+two_on_a_thread() ->
+    [One, Other] = Loops = [element(2, {ok, _} = py_event_loop:start_link(#{})) || _ <- [1, 2]],
+    Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
+    case lists:usort(Threads) of
+        [{ok, _}] ->
+            {One, Other};
+        _ ->
+            _ = [{ok, []} = py_event_loop:stop(Loop) || Loop <- Loops],
+            eventually:is([], fun() -> py_nif:python_loop_runners() end),
+            two_on_a_thread()
+    end.
 
 a_loop_that_asks_itself_through_others_times_out(_Config) ->
     {ok, 3} = py:call(called, add_later, [1, 2]),

@@ -70,40 +70,53 @@ wrong_settings_are_refused(_Config) ->
 
 sleeps() ->
     Loop = started(#{name => sleepy}),
-    {ok, Task} = py_event_loop:submit(Loop, called, sleep_on_the_loop, [1.0]),
-    Report = reported("sleep_on_the_loop"),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    Report = reported("block_loop"),
     has(Report, "(sleepy, "),
     has(Report, "ms (report)"),
     has(Report, "called.py"),
-    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
     ok.
 
-%% The report comes while the call runs: nobody else could have had Python.
+%% The report comes while the call runs: nobody else could have had Python, nor stopped its threads
+%% where there is no GIL.
 holds_the_gil() ->
     Loop = started(#{}),
-    {ok, Task} = py_event_loop:submit(Loop, called, count_in_c, [1_000_000_000]),
-    Report = reported("count_in_c"),
+    {ok, {Read, Write}} = py_nif:create_test_pipe(),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_in_c, [Read]),
+    Report = reported("wait_in_c"),
     ?assertEqual(timeout, py:yield(Task)),
     has(Report, "called.py"),
-    ?assertEqual({ok, <<"counted">>}, py:await(Task, 120_000)),
+    ok = py_nif:write_test_fd(Write, <<"x">>),
+    ?assertEqual({ok, 1}, py:await(Task, 60_000)),
     ok.
 
 of_python() ->
     ok = log_watch:start(),
-    {ok, Task} = py:submit(called, run_a_loop_that_sleeps, [1.0]),
-    has(reported("sleep_on_the_loop"), "of a Python thread"),
-    ?assertEqual({ok, <<"slept">>}, py:await(Task)),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py:submit(called, run_a_loop_that_blocks, []),
+    has(reported("block_loop"), "of a Python thread"),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
     ok.
 
 again() ->
     Loop = started(#{}),
     ok = logger:update_handler_config(log_watch, level, notice),
     ok = logger:set_primary_config(level, notice),
-    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.5]),
+    {ok, _} = py:call(called, hold, []),
+    Began = erlang:monotonic_time(millisecond),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    Reports = fun() -> length(texts("in block_loop")) end,
+    eventually:is(true, fun() -> Reports() >= 2 end),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Task)),
     eventually:is(true, fun() -> [] =/= texts("goes on, after more than") end),
-    Reports = texts("in sleep_on_the_loop"),
-    %% At 200, 400, 800 ms or a little later.
-    ?assert(length(Reports) >= 2 andalso length(Reports) =< 4),
+    %% At 200, 400, 800 ms or later: each when it has lasted twice as long as at the one before.
+    Lasted = erlang:monotonic_time(millisecond) - Began,
+    ?assert(200 bsl (Reports() - 1) =< Lasted),
     ok.
 
 interrupted() ->

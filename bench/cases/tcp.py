@@ -15,7 +15,7 @@ KIB = 1024
 PIECES = 16
 
 
-class Echo(asyncio.Protocol):
+class Counted(asyncio.BaseProtocol):
     """Counts its connections, so that a case can tell that all of them ended."""
 
     open = 0
@@ -25,11 +25,15 @@ class Echo(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
         type(self).open += 1
 
-    def data_received(self, data: bytes) -> None:
-        self.transport.write(data)
-
     def connection_lost(self, exc: Exception | None) -> None:
         type(self).open -= 1
+
+
+class Echo(Counted, asyncio.Protocol):
+    """Answers what it gets."""
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
 
 
 class PiecewiseEcho(Echo):
@@ -41,8 +45,11 @@ class PiecewiseEcho(Echo):
             self.transport.write(data[start : start + step])
 
 
-class BufferedEcho(Echo, asyncio.BufferedProtocol):
-    """Has the data put into a buffer of its own."""
+class BufferedEcho(Counted, asyncio.BufferedProtocol):
+    """Has the data put into a buffer of its own.
+
+    It has no `data_received`: uvloop would call that instead.
+    """
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(64 * KIB))
@@ -54,7 +61,7 @@ class BufferedEcho(Echo, asyncio.BufferedProtocol):
         self.transport.write(bytes(self.buffer[:nbytes]))
 
 
-async def all_closed(protocol: type[Echo]) -> None:
+async def all_closed(protocol: type[Counted]) -> None:
     """Every connection gets its connection_lost, soon after the client is gone."""
     for _ in range(1000):
         if protocol.open == 0:
@@ -72,7 +79,7 @@ def address(server: asyncio.Server) -> str:
 
 
 async def serve_echo(
-    loop: Loop, budget: Budget, protocol: type[Echo], mode: str = "echo", **options: object
+    loop: Loop, budget: Budget, protocol: type[Counted], mode: str = "echo", **options: object
 ) -> Sample:
     server = await listen(loop, protocol)
     try:
@@ -95,7 +102,13 @@ def bare(mode: str = "echo", kind: str = "tcp:127.0.0.1:0", **options: object) -
 
 
 def add_echo(
-    name: str, what: str, *, protocol: type[Echo] = Echo, size: int, connections: int, checked: bool
+    name: str,
+    what: str,
+    *,
+    protocol: type[Counted] = Echo,
+    size: int,
+    connections: int,
+    checked: bool,
 ) -> None:
     async def run(loop: Loop, budget: Budget) -> Sample:
         return await serve_echo(loop, budget, protocol, connections=connections, size=size)

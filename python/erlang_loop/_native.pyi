@@ -24,6 +24,18 @@ def _erlang_sleep(ms: float, /) -> None:
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""
 
+def connect(
+    event_loop: asyncio.AbstractEventLoop,
+    protocol_factory: Callable[[], asyncio.BaseProtocol],
+    host: Any,
+    port: Any,
+    /,
+) -> Any:
+    """Begins a connection to an address. None: not for what has to be looked up.
+
+    `(transport, protocol, waiter)` if it has come about, else the socket to wait for.
+    """
+
 # What Python prints and logs, for the package `erlang_output`.
 
 def _write(stream: int, data: bytes, /) -> bool:

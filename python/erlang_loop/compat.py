@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from asyncio import format_helpers
 from collections.abc import Callable, Coroutine
@@ -30,7 +29,6 @@ __all__ = [
     "format_callback",
     "has_chosen_child_watcher",
     "iscoroutinefunction",
-    "nonblocking_socket",
     "run",
     "running_loop_set",
     "set_default_loop",
@@ -60,15 +58,6 @@ def format_callback(handle: _native.Handle, debug: bool) -> str:
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     """Makes `loop` the running loop of this thread."""
     asyncio._set_running_loop(loop)
-
-
-def nonblocking_socket(family: int, kind: int, protocol: int) -> socket.socket:
-    """A new socket that does not block, with one system call where there is one for it."""
-    if hasattr(socket, "SOCK_NONBLOCK"):
-        return socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)
-    sock = socket.socket(family, kind, protocol)
-    sock.setblocking(False)
-    return sock
 
 
 def current_loop() -> asyncio.AbstractEventLoop | None:

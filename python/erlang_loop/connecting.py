@@ -13,7 +13,7 @@ from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from . import _native, compat
+from . import _native
 from .socket_methods import SocketMethods
 
 _SOCKET = socket.socket
@@ -36,31 +36,16 @@ class Connecting(SocketMethods):
         **options: Any,
     ) -> Any:
         """Connect to a TCP server; asyncio's own method if there is more to it than that."""
-        if not options and type(port) is int and 0 < port < 65536 and type(host) is str:
-            family = _native.ip_family(host)
-            # A program that replaced asyncio's sockets wants them to be used.
-            if family and _ASYNCIO.socket is socket and socket.socket is _SOCKET:
-                address = (host, port) if family == socket.AF_INET else (host, port, 0, 0)
-                return await self._connect_to(protocol_factory, family, address)
-        return await super().create_connection(protocol_factory, host, port, **options)
-
-    async def _connect_to(
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], family: int, address: Any
-    ) -> Any:
-        sock = compat.nonblocking_socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            if self._try_to_connect(sock, address) in _UNDER_WAY:
-                await self._wait_for_connection(sock, sock.fileno(), address)
-            protocol = protocol_factory()
-        except BaseException:
-            sock.close()
-            raise
-        waiter = self.create_future()
-        # What getpeername() would say of an IPv4 address; the others have several spellings, and
-        # this one is any.
-        known = family == socket.AF_INET and address[0] != "0.0.0.0"
-        extra = {"peername": address} if known else None
-        transport = self._make_socket_transport(sock, protocol, waiter, extra=extra)
+        # A program that replaced asyncio's sockets wants them to be used.
+        if options or _ASYNCIO.socket is not socket:
+            return await super().create_connection(protocol_factory, host, port, **options)
+        begun = _native.connect(self, protocol_factory, host, port)
+        if begun is None:
+            return await super().create_connection(protocol_factory, host, port)
+        if type(begun) is not tuple:
+            rest = () if begun.family == socket.AF_INET else (0, 0)
+            begun = await self._finish_connecting(begun, (host, port, *rest), protocol_factory)
+        transport, protocol, waiter = begun
         try:
             await waiter
         except BaseException:
@@ -70,8 +55,24 @@ class Connecting(SocketMethods):
             # As asyncio has it.
             shown = transport.get_extra_info("socket")
             text = "%r connected to %s:%r: (%r, %r)"
-            _ASYNCIO.logger.debug(text, shown, *address[:2], transport, protocol)
+            _ASYNCIO.logger.debug(text, shown, host, port, transport, protocol)
         return transport, protocol
+
+    async def _finish_connecting(
+        self,
+        sock: socket.socket,
+        address: Any,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+    ) -> tuple[_native.StreamTransport, asyncio.BaseProtocol, asyncio.Future[None]]:
+        """The network takes its time: the transport as soon as there is a connection."""
+        try:
+            await self._wait_for_connection(sock, sock.fileno(), address)
+            protocol = protocol_factory()
+        except BaseException:
+            sock.close()
+            raise
+        waiter = self.create_future()
+        return self._make_socket_transport(sock, protocol, waiter), protocol, waiter
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect a socket."""

@@ -67,25 +67,37 @@ async def start(
         raise TypeError(text)
     if not getattr(transport, "_start_tls_compatible", False):
         raise TypeError(f"transport {transport!r} is not supported by start_tls()")
-    waiter = loop.create_future()
+    waiter: asyncio.Future[None] | None = loop.create_future()
     made: Any = TlsProtocol(
         loop, protocol, sslcontext, waiter, call_connection_made=False, **options
     )
     # Nothing may be received before the new protocol knows its transport.
     transport.pause_reading()
+    if options.get("server_side"):
+        _take_over_buffered(protocol, made)
     transport.set_protocol(made)
     steps = [
         loop.call_soon(made.connection_made, transport),
         loop.call_soon(transport.resume_reading),
     ]
     try:
-        await waiter
+        await waiter  # type: ignore[misc]
     except BaseException:
         transport.close()
         for step in steps:
             step.cancel()
+        # It has the exception, which has this frame: nobody would go before the collector comes.
+        waiter = None
         raise
     return made._app_transport
+
+
+def _take_over_buffered(protocol: asyncio.BaseProtocol, made: Any) -> None:
+    """A client that was quick has begun its handshake: it is in the stream's reader already."""
+    reader = getattr(protocol, "_stream_reader", None)
+    if isinstance(protocol, asyncio.StreamReaderProtocol) and reader is not None:
+        made._incoming.write(reader._buffer)
+        reader._buffer.clear()
 
 
 def protocol_class() -> type[sslproto.SSLProtocol]:

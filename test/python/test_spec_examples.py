@@ -11,6 +11,7 @@ import contextlib
 import socket
 import subprocess
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,9 +101,13 @@ def test_tcp_client(port):
 
 def connect(port: int) -> socket.socket:
     """Waits for a server that is just starting."""
+    end = time.monotonic() + PATIENCE
     while True:
-        with contextlib.suppress(ConnectionRefusedError):
+        try:
             return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
 
 
 def test_udp_echo(port):

@@ -6,12 +6,12 @@ for stdin has the functions of its example, on our loop instead of an epoll obje
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import socket
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -36,9 +36,13 @@ def port() -> int:
 
 def connect(port: int) -> socket.socket:
     """Waits for a server that is just starting."""
+    end = time.monotonic() + PATIENCE
     while True:
-        with contextlib.suppress(ConnectionRefusedError):
+        try:
             return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 
 import pytest
 from connections import Recorder, echo
@@ -113,6 +114,26 @@ async def test_start_tls(loop, certificates):
     await served.lost
     server.close()
     await server.wait_closed()
+
+
+@pytest.mark.ours
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="streams have start_tls from 3.11 on")
+async def test_start_tls_of_a_stream_that_has_the_handshake_already(loop, certificates):
+    """Older patch releases of Python take no notice of it, and the handshake never ends."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader._wait_for_data("test")
+        await writer.start_tls(certificates.server)
+        writer.write(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        await writer.start_tls(certificates.client, server_hostname=HOST)
+        writer.write(b"ping\n")
+        assert await reader.readline() == b"ping\n"
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_handshake_that_never_ends(loop, certificates):

@@ -14,8 +14,8 @@ start() ->
     Folder = unicode:characters_to_binary(folder()),
     ok = py:exec(["import sys\nif '", Folder, "' not in sys.path: sys.path.insert(0, '", Folder, "')"]),
     %% The threads that stay: of calls, and of the default loop.
-    {ok, 3} = py:call(?MODULE, add, [1, 2]),
-    {ok, 3} = py:call(?MODULE, add_later, [1, 2]),
+    {ok, 3} = py:call(?MODULE, add, [1, 2], #{}, 60_000),
+    {ok, 3} = py:call(?MODULE, add_later, [1, 2], #{}, 60_000),
     ok.
 
 %% @doc Ends what a case left blocked. A closed loop gives back its fds when Python's collector

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import ctypes
 import itertools
+import os
 import threading
 import time
 from typing import Any
@@ -356,6 +358,12 @@ async def count_in_c(count: int) -> str:
     return "counted"
 
 
+async def wait_in_c(fd: int) -> int:
+    """As count_in_c(), until there is a byte to read."""
+    os.set_blocking(fd, True)
+    return ctypes.PyDLL(None).read(fd, ctypes.create_string_buffer(1), 1)
+
+
 async def spin_for_ever() -> None:
     while True:
         try:
@@ -364,8 +372,8 @@ async def spin_for_ever() -> None:
             continue
 
 
-def run_a_loop_that_sleeps(seconds: float) -> str:
-    return erlang_loop.run(sleep_on_the_loop(seconds))
+def run_a_loop_that_blocks() -> str:
+    return erlang_loop.run(block_loop())
 
 
 _spinning = True

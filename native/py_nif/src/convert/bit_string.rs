@@ -9,6 +9,7 @@ use rustler::{Env, Term};
 
 use super::error::ConvertError;
 
+const BINARY: u8 = 109;
 const BIT_BINARY: u8 = 77;
 
 /// `BitString(data, bits)`: the first `bits` bits of `data`, from the most significant one on.
@@ -84,15 +85,19 @@ pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
 }
 
 pub fn to_term<'a>(env: Env<'a>, value: &BitString) -> Result<Term<'a>, ConvertError> {
-    let mut external = vec![131, BIT_BINARY];
+    let bits_of_last = (value.bits % 8) as u8;
+    // Whole bytes are a binary: OTP 29 does not take an empty one in the other form.
+    let tag = if bits_of_last == 0 {
+        BINARY
+    } else {
+        BIT_BINARY
+    };
+    let mut external = vec![131, tag];
     let length = u32::try_from(value.data.len());
     external.extend(length.unwrap_or(u32::MAX).to_be_bytes());
-    // All bits of an empty one are used; there is no last byte to count in.
-    external.push(match (value.bits, value.bits % 8) {
-        (0, _) => 0,
-        (_, 0) => 8,
-        (_, some) => some as u8,
-    });
+    if bits_of_last > 0 {
+        external.push(bits_of_last);
+    }
     external.extend_from_slice(&value.data);
     env.binary_to_term(&external)
         .map(|(term, _)| term)

@@ -37,14 +37,15 @@ pub fn take_over() -> io::Result<()> {
         }
     }
     // A thread takes the signal when it next runs or, sleeping, at once. One that ended meanwhile
-    // never does: not worth more than this wait.
+    // never does: not worth more than this wait. But on a busy machine one may come late, and
+    // without a handler its signal would end the process: then the handler stays.
     for _ in 0..1000 {
         if VISITED.load(Ordering::Acquire) >= sent {
+            install(visit, Action::Restore(before))?;
             break;
         }
         thread::sleep(Duration::from_micros(100));
     }
-    install(visit, Action::Restore(before))?;
     unblock_here();
     Ok(())
 }

@@ -151,6 +151,27 @@ impl<'a, 'py> Given<'a, 'py> {
         self.leading(method, required).map(|(leading, _)| leading)
     }
 
+    /// Those of a method whose last argument may be left out.
+    #[inline]
+    pub fn or_default(
+        &self,
+        method: &str,
+        [required, optional]: [&str; 2],
+    ) -> PyResult<(Borrowed<'a, 'py, PyAny>, Option<Borrowed<'a, 'py, PyAny>>)> {
+        if let (Some(first), 1 | 2, false) = (self.get(0), self.positional, self.has_names()) {
+            return Ok((first, self.get(1)));
+        }
+        let named = self.named().any(|(name, _)| name == optional);
+        match self.positional >= 2 || named {
+            true => self
+                .exactly(method, [required, optional])
+                .map(|[first, second]| (first, Some(second))),
+            false => self
+                .exactly(method, [required])
+                .map(|[first]| (first, None)),
+        }
+    }
+
     fn split_by_name<const N: usize>(
         &self,
         method: &str,

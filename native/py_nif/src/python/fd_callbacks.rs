@@ -59,6 +59,20 @@ impl Slot {
             Direction::Write => &mut self.writer,
         }
     }
+
+    fn transport(&self, py: Python<'_>) -> Option<Py<Transport>> {
+        [&self.reader, &self.writer]
+            .into_iter()
+            .find_map(|side| match side {
+                Some(Watcher::Transport(transport)) => Some(transport),
+                _ => None,
+            })
+            .filter(|transport| {
+                let transport = transport.get();
+                transport.kind.is_socket() && transport.listed.get(py)
+            })
+            .map(|transport| transport.clone_ref(py))
+    }
 }
 
 /// By fd number: those are small and dense.
@@ -112,6 +126,19 @@ impl FdTable {
         }
     }
 
+    /// The transport over a socket that watches the fd.
+    pub fn transport(&self, py: Python<'_>, fd: RawFd) -> Option<Py<Transport>> {
+        self.0.get(usize::try_from(fd).ok()?)?.transport(py)
+    }
+
+    /// All of them, with their fds.
+    pub fn transports(&self, py: Python<'_>) -> Vec<(RawFd, Py<PyAny>)> {
+        let slots = self.0.iter().enumerate();
+        slots
+            .filter_map(|(fd, slot)| Some((fd as RawFd, slot.transport(py)?.into_any())))
+            .collect()
+    }
+
     pub fn fds(&self) -> Vec<RawFd> {
         let watched = |slot: &Slot| slot.reader.is_some() || slot.writer.is_some();
         (0..self.0.len())
@@ -141,7 +168,7 @@ pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
     }
 }
 
-fn direction(writing: bool) -> Direction {
+pub fn direction(writing: bool) -> Direction {
     match writing {
         false => Direction::Read,
         true => Direction::Write,

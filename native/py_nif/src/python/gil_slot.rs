@@ -17,6 +17,12 @@ pub struct GilSlot<T>(Cell<Option<T>>);
 #[cfg(Py_GIL_DISABLED)]
 pub struct GilSlot<T>(ThreadLock<Option<T>>);
 
+impl<T> Default for GilSlot<T> {
+    fn default() -> Self {
+        GilSlot::new(None)
+    }
+}
+
 // SAFETY: every access asks for a `Python` token, and only one thread at a time has one.
 #[cfg(not(Py_GIL_DISABLED))]
 unsafe impl<T: Send> Sync for GilSlot<T> {}

@@ -22,7 +22,7 @@ use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
 use super::timer_handle::Scheduled;
-use super::transports::{StreamTransport, TransportTable};
+use super::transports::{StreamTransport, Transport, TransportTable};
 use super::waiting::Waiting;
 use super::{errors, loop_thread, stacks, turn};
 use crate::beam::message::{self, Sender};
@@ -203,17 +203,25 @@ impl Loop {
 
     /// The transport of an fd.
     fn _transport_of(&self, py: Python<'_>, fd: i32) -> Option<Py<PyAny>> {
-        self.transports.with(py, |all| all.get(py, fd))
+        self.transport_of(py, fd)
     }
 
     /// All transports over sockets, with their fds.
     fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
-        self.transports.with(py, |all| all.all(py))
+        let mut all = self.transports.with(py, |all| all.all(py));
+        all.extend(self.fds.with(py, |fds| fds.transports(py)));
+        all
     }
 
-    /// For a transport that is not ours.
+    /// Lists a transport: one that is not ours, or that was taken out.
     fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = transport.py();
+        if let Ok(ours) = transport.cast::<Transport>() {
+            ours.get().listed.set(py, true);
+            if ours.get().is_watching(py) {
+                return Ok(());
+            }
+        }
         let weak = PyWeakrefReference::new(transport)?.unbind();
         drop(self.transports.with(py, |all| all.put(fd, weak)));
         Ok(())
@@ -222,7 +230,9 @@ impl Loop {
     /// False if there was none.
     fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
         let taken = self.transports.with(py, |all| all.take(fd));
-        taken.is_some()
+        let watched = self.fds.with(py, |fds| fds.transport(py, fd));
+        let unlisted = watched.is_some_and(|transport| transport.get().listed.replace(py, false));
+        taken.is_some() || unlisted
     }
 
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----

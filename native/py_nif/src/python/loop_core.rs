@@ -129,6 +129,15 @@ impl Loop {
             .map(drop)
     }
 
+    /// The transport that an fd belongs to.
+    pub fn transport_of(&self, py: Python<'_>, fd: RawFd) -> Option<Py<PyAny>> {
+        if let Some(listed) = self.transports.with(py, |all| all.get(py, fd)) {
+            return Some(listed);
+        }
+        let watching = self.fds.with(py, |fds| fds.transport(py, fd));
+        watching.map(Py::into_any)
+    }
+
     /// Puts a watcher in place whose fd is watched in the core already.
     pub fn set_watcher(
         slf: &Bound<'_, Self>,

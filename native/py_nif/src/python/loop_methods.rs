@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyFloat, PyType};
 
 use super::between;
 use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
-use super::fd_callbacks::{fileno, MODE};
+use super::fd_callbacks::{direction, fileno, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::loop_futures;
@@ -24,10 +24,10 @@ pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install::<QueueMicrotask>(class)?;
     install::<CallLater>(class)?;
     install::<CallAt>(class)?;
-    install::<AddReader>(class)?;
-    install::<AddWriter>(class)?;
-    install::<RemoveReader>(class)?;
-    install::<RemoveWriter>(class)?;
+    install::<Add<false>>(class)?;
+    install::<Add<true>>(class)?;
+    install::<Remove<false>>(class)?;
+    install::<Remove<true>>(class)?;
     install::<CreateTask>(class)?;
     install_question::<CreateFuture>(class)?;
     install_question::<GetDebug>(class)?;
@@ -163,53 +163,51 @@ fn schedule<'py>(
     Ok(timer.into_bound(py).into_any())
 }
 
-struct AddReader;
+/// `add_reader`, or `add_writer`.
+struct Add<const WRITING: bool>;
 
-impl FastMethod for AddReader {
+impl<const WRITING: bool> FastMethod for Add<WRITING> {
     type Class = Loop;
-    const NAME: &'static CStr = c"add_reader";
-    const DOC: &'static CStr =
-        c"add_reader($self, fd, callback, *args)\n--\n\nCall back whenever the fd is readable.";
+    const NAME: &'static CStr = if WRITING {
+        c"add_writer"
+    } else {
+        c"add_reader"
+    };
+    const DOC: &'static CStr = if WRITING {
+        c"add_writer($self, fd, callback, *args)\n--\n\nCall back whenever the fd is writable."
+    } else {
+        c"add_reader($self, fd, callback, *args)\n--\n\nCall back whenever the fd is readable."
+    };
 
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        watch(slf, given, "add_reader", Direction::Read)
+        let method = if WRITING { "add_writer" } else { "add_reader" };
+        watch(slf, given, method, direction(WRITING))
     }
 }
 
-struct AddWriter;
+/// `remove_reader`, or `remove_writer`.
+struct Remove<const WRITING: bool>;
 
-impl FastMethod for AddWriter {
+impl<const WRITING: bool> FastMethod for Remove<WRITING> {
     type Class = Loop;
-    const NAME: &'static CStr = c"add_writer";
-    const DOC: &'static CStr =
-        c"add_writer($self, fd, callback, *args)\n--\n\nCall back whenever the fd is writable.";
+    const NAME: &'static CStr = if WRITING {
+        c"remove_writer"
+    } else {
+        c"remove_reader"
+    };
+    const DOC: &'static CStr = if WRITING {
+        c"remove_writer($self, fd)\n--\n\nWhether there was one."
+    } else {
+        c"remove_reader($self, fd)\n--\n\nWhether there was one."
+    };
 
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        watch(slf, given, "add_writer", Direction::Write)
-    }
-}
-
-struct RemoveReader;
-
-impl FastMethod for RemoveReader {
-    type Class = Loop;
-    const NAME: &'static CStr = c"remove_reader";
-    const DOC: &'static CStr = c"remove_reader($self, fd)\n--\n\nWhether there was one.";
-
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        unwatch(slf, given, "remove_reader", Direction::Read)
-    }
-}
-
-struct RemoveWriter;
-
-impl FastMethod for RemoveWriter {
-    type Class = Loop;
-    const NAME: &'static CStr = c"remove_writer";
-    const DOC: &'static CStr = c"remove_writer($self, fd)\n--\n\nWhether there was one.";
-
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        unwatch(slf, given, "remove_writer", Direction::Write)
+        let method = if WRITING {
+            "remove_writer"
+        } else {
+            "remove_reader"
+        };
+        unwatch(slf, given, method, direction(WRITING))
     }
 }
 
@@ -244,7 +242,7 @@ fn unwatch<'py>(
 fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>) -> PyResult<()> {
     let py = slf.py();
     let fd = fileno(file)?;
-    match slf.get().transports.with(py, |all| all.get(py, fd)) {
+    match slf.get().transport_of(py, fd) {
         None => Ok(()),
         Some(_) => slf
             .call_method1("_ensure_fd_no_transport", (file,))

@@ -34,6 +34,7 @@ mod fast_method;
 mod fd_callbacks;
 mod gil_cell;
 mod gil_slot;
+mod gil_value;
 mod handle;
 #[cfg(not(Py_GIL_DISABLED))]
 mod handle_pool;

@@ -34,6 +34,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_function(wrap_pyfunction!(transports::ip_family, module)?)?;
+    module.add_function(wrap_pyfunction!(transports::connect, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     module.add_class::<erlang_calls::PyQuestion>()?;

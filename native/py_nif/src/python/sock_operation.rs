@@ -17,7 +17,7 @@ use super::loop_class::Loop;
 use super::loop_futures;
 use super::read_buffer::READ_SIZE;
 use super::transports::socket_calls::{self, Stop};
-use super::transports::{is_fatal, OpenFile};
+use super::transports::{is_fatal, FileObject};
 
 #[pyclass(frozen, module = "erlang_loop._native")]
 pub struct SockOperation {
@@ -36,7 +36,7 @@ enum What {
     /// `send`: a view of all the data, its length, and how much of it is gone.
     SendAll(Py<PyAny>, usize, GilCell<usize>),
     /// `recv` of a plain socket, so many bytes at most: without Python's.
-    Recv(OpenFile, usize),
+    Recv(FileObject, usize),
 }
 
 impl SockOperation {
@@ -204,17 +204,12 @@ impl SockOperation {
     #[staticmethod]
     fn recv(r#loop: &Bound<'_, Loop>, sock: &Bound<'_, PyAny>, most: usize) -> PyResult<Py<PyAny>> {
         let py = r#loop.py();
-        let file = OpenFile::new(sock)?;
+        let file = FileObject::new(sock)?;
         let fd = file.fd(py);
         if let Some(data) = receive(r#loop, fd, most)? {
             return Ok(data.unbind());
         }
-        if r#loop
-            .get()
-            .transports
-            .with(py, |all| all.get(py, fd))
-            .is_some()
-        {
+        if r#loop.get().transport_of(py, fd).is_some() {
             r#loop.call_method1("_ensure_fd_no_transport", (sock,))?;
         }
         let what = What::Recv(file, most);

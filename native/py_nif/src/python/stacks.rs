@@ -90,10 +90,11 @@ fn free_signal() -> Option<i32> {
         .find(|&number| signal::disposition(number) == Disposition::Default)
 }
 
+/// Not done at all if Python has ended meanwhile, as it does with a command line.
 fn in_background(work: impl FnOnce(Python<'_>) + Send + 'static) -> std::io::Result<()> {
     thread::Builder::new()
         .name("python-stacks".to_owned())
-        .spawn(|| Python::attach(work))
+        .spawn(|| Python::try_attach(work))
         .map(drop)
 }
 
@@ -129,7 +130,8 @@ fn taken(patience: Duration) -> std::io::Result<String> {
     })?;
     match told.recv_timeout(patience) {
         Ok(text) => text.map_err(std::io::Error::other),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => without_gil(),
+        Err(RecvTimeoutError::Timeout) => without_gil(),
+        Err(RecvTimeoutError::Disconnected) => Err(std::io::Error::other("Python has ended")),
     }
 }
 

@@ -2,17 +2,16 @@
 //!
 //! `_native.Acceptor` is the reader callback of a listening socket that has no TLS.
 
-use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyModule, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use super::address::Address;
-use super::open_file::OpenFile;
+use super::extra_info::{Name, Names};
+use super::open_file::{FileObject, OpenFile};
 use super::protocol::is_fatal;
+use super::python_sockets;
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
 use crate::python::context;
@@ -26,14 +25,10 @@ const MOST_AT_ONCE: usize = 64;
 pub struct Acceptor {
     owner: Py<Loop>,
     protocol_factory: Py<PyAny>,
-    socket: OpenFile,
+    socket: FileObject,
     server: Option<Py<PyAny>>,
-    /// What `socket.socket(family, type, proto, fileno)` gets for each connection.
-    family: Py<PyAny>,
-    kind: Py<PyAny>,
-    protocol: Py<PyAny>,
     /// The address of all connections, if the listener is bound to just one.
-    sockname: Option<Py<PyAny>>,
+    sockname: Option<Name>,
     most: usize,
 }
 
@@ -50,12 +45,9 @@ impl Acceptor {
         Ok(Acceptor {
             owner: r#loop.clone().unbind(),
             protocol_factory: protocol_factory.clone().unbind(),
-            socket: OpenFile::new(sock)?,
+            socket: FileObject::new(sock)?,
             server: server.map(|server| server.clone().unbind()),
-            family: sock.getattr("family")?.unbind(),
-            kind: sock.getattr("type")?.unbind(),
-            protocol: sock.getattr("proto")?.unbind(),
-            sockname: one_address(sock)?,
+            sockname: one_address(sock.py(), &FileObject::new(sock)?)?,
             most: backlog.clamp(1, MOST_AT_ONCE),
         })
     }
@@ -85,48 +77,43 @@ impl Acceptor {
 
 impl Acceptor {
     fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
-        static SOCKET: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-        let module = SOCKET.get_or_try_init(py, || py.import("socket").map(Bound::unbind))?;
-        let class = module.bind(py).getattr(intern!(py, "socket"))?;
-        // A socket made with this type knows that it does not block; no call is needed.
-        let kind = self.kind.extract::<i32>(py)? | libc::SOCK_NONBLOCK;
-        let arguments = (&self.family, kind, &self.protocol, fd);
-        let connection = match class.call1(arguments) {
-            Ok(connection) => connection,
-            Err(error) => {
-                crate::beam::fd::close(fd);
-                return Err(error);
-            }
-        };
+        let file = OpenFile::own(fd);
         // A context of its own for each connection, as its task would have in asyncio.
         let context = context::copy_current(py)?;
         context::enter(py, &context)?;
-        let made = self.make_transport(py, &connection, from);
+        let made = self.make_transport(py, file, from);
         context::leave(py, &context)?;
-        match made {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                connection.call_method0("close")?;
-                self.report(py, error)
-            }
-        }
+        made.or_else(|error| self.report(py, error))
     }
 
-    fn make_transport(
-        &self,
-        py: Python<'_>,
-        connection: &Bound<'_, PyAny>,
-        from: &Address,
-    ) -> PyResult<()> {
-        let protocol = self.protocol_factory.bind(py).call0()?;
-        let extra = PyDict::new(py);
-        extra.set_item(intern!(py, "peername"), from.to_python(py)?)?;
-        if let Some(sockname) = &self.sockname {
-            extra.set_item(intern!(py, "sockname"), sockname)?;
-        }
+    fn make_transport(&self, py: Python<'_>, file: OpenFile, from: &Address) -> PyResult<()> {
         let owner = self.owner.bind(py);
         let server = self.server.as_ref().map(|server| server.bind(py));
-        StreamTransport::create(owner, connection, &protocol, None, Some(&extra), server).map(drop)
+        let own = match &self.sockname {
+            Some(name) => name.clone_ref(py),
+            None => Name::of(py, &socket_calls::own_address(file.fd(py)))?,
+        };
+        let peer = Name::of(py, from)?;
+        if python_sockets::replaced(py)?.is_some() {
+            return self.make_with_object(py, file, &Names { own, peer });
+        }
+        let protocol = self.protocol_factory.bind(py).call0()?;
+        StreamTransport::over(owner, file, Names { own, peer }, &protocol, None, server).map(drop)
+    }
+
+    /// With a socket object of the program's own class.
+    fn make_with_object(&self, py: Python<'_>, file: OpenFile, names: &Names) -> PyResult<()> {
+        let connection = python_sockets::of_file(py, file)?;
+        let made = self.protocol_factory.bind(py).call0().and_then(|protocol| {
+            let owner = self.owner.bind(py);
+            let server = self.server.as_ref().map(|server| server.bind(py));
+            let extra = names.to_dict(py)?;
+            StreamTransport::create(owner, &connection, &protocol, None, Some(&extra), server)
+        });
+        if made.is_err() {
+            connection.call_method0("close")?;
+        }
+        made.map(drop)
     }
 
     /// A connection that could not be set up closes only itself. asyncio speaks of it in debug
@@ -161,13 +148,10 @@ impl Acceptor {
 }
 
 /// `getsockname()` of a TCP listener on one address: then its connections have the same.
-fn one_address(sock: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let Ok(name) = sock.call_method0("getsockname") else {
-        return Ok(None);
-    };
-    let host = name.get_item(0).and_then(|host| host.extract::<String>());
-    match host.ok().and_then(|host| host.parse::<Ipv4Addr>().ok()) {
-        Some(address) if !address.is_unspecified() => Ok(Some(name.unbind())),
+fn one_address(py: Python<'_>, listener: &FileObject) -> PyResult<Option<Name>> {
+    let address = socket_calls::own_address(listener.fd(py));
+    match address.as_v4() {
+        Some((host, port)) if !host.is_unspecified() => Ok(Some(Name::V4(host, port))),
         // Of other families, or bound to all addresses.
         _ => Ok(None),
     }

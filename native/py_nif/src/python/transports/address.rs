@@ -39,19 +39,26 @@ impl Address {
         &mut self.length
     }
 
+    /// The host and port of an IPv4 address.
+    pub fn as_v4(&self) -> Option<(Ipv4Addr, u16)> {
+        if self.family() != libc::AF_INET {
+            return None;
+        }
+        // SAFETY: the family says what the storage holds.
+        let inet = unsafe { &*self.as_ptr().cast::<libc::sockaddr_in>() };
+        let host = Ipv4Addr::from(u32::from_be(inet.sin_addr.s_addr));
+        Some((host, u16::from_be(inet.sin_port)))
+    }
+
     /// As Python's `socket` shows it: `(host, port)`, `(host, port, flowinfo, scope_id)`, or a
     /// path.
     pub fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match i32::from(self.storage.ss_family) {
-            libc::AF_INET => {
-                // SAFETY: the family says what the storage holds.
-                let inet = unsafe { &*self.as_ptr().cast::<libc::sockaddr_in>() };
-                let host = Ipv4Addr::from(u32::from_be(inet.sin_addr.s_addr));
-                let tuple = (host.to_string(), u16::from_be(inet.sin_port));
-                Ok(tuple.into_pyobject(py)?.into_any())
-            }
+        if let Some((host, port)) = self.as_v4() {
+            return ipv4_to_python(py, host, port);
+        }
+        match self.family() {
             libc::AF_INET6 => {
-                // SAFETY: as above.
+                // SAFETY: the family says what the storage holds.
                 let inet = unsafe { &*self.as_ptr().cast::<libc::sockaddr_in6>() };
                 let host = Ipv6Addr::from(inet.sin6_addr.s6_addr);
                 let port = u16::from_be(inet.sin6_port);
@@ -101,6 +108,17 @@ impl Address {
         let host = tuple.get_item(0).ok()?;
         let host: Ipv4Addr = host.cast::<PyString>().ok()?.to_str().ok()?.parse().ok()?;
         let port: u16 = tuple.get_item(1).ok()?.extract().ok()?;
+        Some(Address::of_v4(host, port))
+    }
+
+    pub fn of(host: IpAddr, port: u16) -> Self {
+        match host {
+            IpAddr::V4(host) => Address::of_v4(host, port),
+            IpAddr::V6(host) => Address::of_v6(host, port),
+        }
+    }
+
+    fn of_v4(host: Ipv4Addr, port: u16) -> Self {
         let mut made = Address::empty();
         // SAFETY: the storage is large enough and aligned for any address.
         let inet = unsafe { &mut *made.as_mut_ptr().cast::<libc::sockaddr_in>() };
@@ -108,8 +126,29 @@ impl Address {
         inet.sin_port = port.to_be();
         inet.sin_addr.s_addr = u32::from(host).to_be();
         made.length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        Some(made)
+        made
     }
+
+    fn of_v6(host: Ipv6Addr, port: u16) -> Self {
+        let mut made = Address::empty();
+        // SAFETY: as in `of_v4`.
+        let inet = unsafe { &mut *made.as_mut_ptr().cast::<libc::sockaddr_in6>() };
+        inet.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+        inet.sin6_port = port.to_be();
+        inet.sin6_addr.s6_addr = host.octets();
+        made.length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+        made
+    }
+
+    pub fn family(&self) -> libc::c_int {
+        i32::from(self.storage.ss_family)
+    }
+}
+
+/// `(host, port)`.
+pub fn ipv4_to_python(py: Python<'_>, host: Ipv4Addr, port: u16) -> PyResult<Bound<'_, PyAny>> {
+    let tuple = (host.to_string(), port);
+    Ok(tuple.into_pyobject(py)?.into_any())
 }
 
 /// A link-local address is shown with its interface, as `getnameinfo` does.

@@ -9,17 +9,16 @@ use std::os::fd::RawFd;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyType};
 
-use super::beginning::fill_extra;
+use super::extra_info::ExtraInfo;
 use super::flow::Limits;
 use super::kind::Kind;
 use super::open_file::OpenFile;
 use super::reading_way::Way;
-use crate::python::gil_cell::GilCell;
+use crate::python::gil_slot::GilSlot;
+use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
 
 #[pyclass(subclass, frozen, dict, weakref, module = "erlang_loop._native")]
@@ -27,30 +26,31 @@ pub struct Transport {
     /// False while CPython makes the object: it is then zeroes, but the collector may see it.
     born: bool,
     pub kind: Kind,
-    pub owner: GilCell<Option<Py<Loop>>>,
-    pub file: GilCell<Option<OpenFile>>,
-    /// The socket or pipe it was made for, open or not: what `get_extra_info` shows.
-    shown: Py<PyAny>,
-    pub fd: RawFd,
-    pub extra: Py<PyDict>,
-    pub protocol: GilCell<Option<Py<PyAny>>>,
     /// How the protocol wants its data.
-    pub way: GilCell<Way>,
-    pub server: GilCell<Option<Py<PyAny>>>,
-    /// In which `data_received` and its like run: that of whoever started the reading.
-    pub read_context: GilCell<Option<Py<PyAny>>>,
-    pub write_context: GilCell<Option<Py<PyAny>>>,
-    pub limits: GilCell<Limits>,
-    pub protocol_paused: GilCell<bool>,
-    pub closing: GilCell<bool>,
+    pub way: GilValue<Way>,
+    pub protocol_paused: GilValue<bool>,
+    pub closing: GilValue<bool>,
+    pub paused: GilValue<bool>,
+    pub reading: GilValue<bool>,
+    pub writing: GilValue<bool>,
+    /// In the loop's `_transports`.
+    pub listed: GilValue<bool>,
     /// `connection_lost` is scheduled or done; counts writes after that.
-    pub lost: GilCell<u32>,
-    pub paused: GilCell<bool>,
-    pub reading: GilCell<bool>,
-    pub writing: GilCell<bool>,
+    pub lost: GilValue<u32>,
+    pub fd: RawFd,
+    pub file: GilSlot<OpenFile>,
+    pub info: ExtraInfo,
+    pub owner: GilSlot<Py<Loop>>,
+    pub protocol: GilSlot<Py<PyAny>>,
+    pub server: GilSlot<Py<PyAny>>,
+    /// In which `data_received` and its like run: that of whoever started the reading.
+    pub read_context: GilSlot<Py<PyAny>>,
+    pub write_context: GilSlot<Py<PyAny>>,
+    pub limits: GilValue<Limits>,
 }
 
 impl Transport {
+    /// For a file that a program gave us.
     pub fn build(
         kind: Kind,
         owner: &Bound<'_, Loop>,
@@ -59,58 +59,40 @@ impl Transport {
         extra: Option<&Bound<'_, PyDict>>,
         server: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let py = file.py();
-        let open = OpenFile::new(file)?;
-        let extra = match extra {
-            Some(extra) => extra.copy()?,
-            None => PyDict::new(py),
-        };
-        fill_extra(kind, file, &extra)?;
+        let info = ExtraInfo::of_object(kind, file, extra)?;
+        Self::over(kind, owner, OpenFile::of(file)?, info, protocol, server)
+    }
+
+    pub fn over(
+        kind: Kind,
+        owner: &Bound<'_, Loop>,
+        file: OpenFile,
+        info: ExtraInfo,
+        protocol: &Bound<'_, PyAny>,
+        server: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = owner.py();
         Ok(Transport {
             born: true,
             kind,
-            owner: GilCell::new(Some(owner.clone().unbind())),
-            fd: open.fd(py),
-            file: GilCell::new(Some(open)),
-            shown: file.clone().unbind(),
-            extra: extra.unbind(),
-            protocol: GilCell::new(Some(protocol.clone().unbind())),
-            way: GilCell::new(Way::of(protocol)?),
-            server: GilCell::new(server.map(|server| server.clone().unbind())),
-            read_context: GilCell::default(),
-            write_context: GilCell::default(),
-            limits: GilCell::default(),
-            protocol_paused: GilCell::default(),
-            closing: GilCell::default(),
-            lost: GilCell::default(),
-            paused: GilCell::default(),
-            reading: GilCell::default(),
-            writing: GilCell::default(),
+            way: GilValue::new(Way::of(protocol)?),
+            protocol_paused: GilValue::default(),
+            closing: GilValue::default(),
+            paused: GilValue::default(),
+            reading: GilValue::default(),
+            writing: GilValue::default(),
+            listed: GilValue::new(true),
+            lost: GilValue::default(),
+            fd: file.fd(py),
+            file: GilSlot::new(Some(file)),
+            info,
+            owner: GilSlot::new(Some(owner.clone().unbind())),
+            protocol: GilSlot::new(Some(protocol.clone().unbind())),
+            server: GilSlot::new(server.map(|server| server.clone().unbind())),
+            read_context: GilSlot::new(None),
+            write_context: GilSlot::new(None),
+            limits: GilValue::default(),
         })
-    }
-
-    pub fn peername<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let peer = self.extra.bind(py).get_item(intern!(py, "peername"))?;
-        Ok(peer.unwrap_or_else(|| py.None().into_bound(py)))
-    }
-
-    /// Whether its own address is one of the internet's, `(host, port, ...)`.
-    pub fn is_internet(&self, py: Python<'_>) -> PyResult<bool> {
-        let name = self.extra.bind(py).get_item(intern!(py, "sockname"))?;
-        Ok(name.is_some_and(|name| name.is_instance_of::<PyTuple>()))
-    }
-
-    /// `get_extra_info("socket")`, made when first asked for: most never are.
-    fn show_socket<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static SHOWN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let extra = self.extra.bind(py);
-        if let Some(shown) = extra.get_item(intern!(py, "socket"))? {
-            return Ok(shown);
-        }
-        let class = SHOWN.import(py, "asyncio.trsock", "TransportSocket")?;
-        let shown = class.call1((&self.shown,))?;
-        extra.set_item(intern!(py, "socket"), &shown)?;
-        Ok(shown)
     }
 
     /// The loop; an error after the connection is lost, as touching `None` is in asyncio.
@@ -121,19 +103,12 @@ impl Transport {
         }
     }
 
-    /// The Python object behind the fd, while it is open.
-    pub fn file_object(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.file.with(py, |file| {
-            file.as_ref().map(|file| file.object().clone_ref(py))
-        })
-    }
-
     /// Programs that close a pipe behind its transport say so: `transport._pipe = None`.
     pub fn set_file_object(
         slf: &Bound<'_, Self>,
         object: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let file = object.map(OpenFile::new).transpose()?;
+        let file = object.map(OpenFile::of).transpose()?;
         drop(slf.get().file.replace(slf.py(), file));
         Ok(())
     }
@@ -141,50 +116,23 @@ impl Transport {
     /// The fd while the file is open, else -1: its number may be another's by then.
     #[inline]
     pub fn live_fd(&self, py: Python<'_>) -> RawFd {
-        let known = self.file.with(py, |file| match file {
-            Some(file) => file.known_fd(py).ok_or_else(|| file.clone_ref(py)),
+        let known = self.file.look(py, |file| match file {
+            Some(OpenFile::Object(file)) => file.known_fd(py).ok_or_else(|| file.clone_ref(py)),
+            Some(file) => Ok(file.fd(py)),
             None => Ok(-1),
         });
-        // Asked outside of the cell: that is Python code.
+        // Asked outside of the slot: that is Python code.
         known.unwrap_or_else(|file| file.fd(py))
     }
 }
 
 #[pymethods]
 impl Transport {
-    #[pyo3(signature = (name, default=None))]
-    fn get_extra_info<'py>(
-        &self,
-        py: Python<'py>,
-        name: &Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if let Some(known) = self.extra.bind(py).get_item(name)? {
-            return Ok(Some(known));
-        }
-        match self.kind.is_socket() && name.eq(intern!(py, "socket"))? {
-            true => self.show_socket(py).map(Some),
-            false => Ok(default),
-        }
-    }
-
     fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
         self.way.set(py, Way::of(protocol)?);
         drop(self.protocol.replace(py, Some(protocol.clone().unbind())));
         Ok(())
-    }
-
-    fn get_protocol(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.protocol.cloned(py)
-    }
-
-    fn is_closing(&self, py: Python<'_>) -> bool {
-        self.closing.get(py)
-    }
-
-    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Self::end(slf)
     }
 
     #[pyo3(signature = (exc, message=None))]
@@ -201,7 +149,7 @@ impl Transport {
     }
 
     #[getter(_sock)]
-    fn sock(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+    fn sock(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.file_object(py)
     }
 
@@ -227,10 +175,7 @@ impl Transport {
 
     #[getter(_extra)]
     fn extra_attribute(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        if self.kind.is_socket() {
-            self.show_socket(py)?;
-        }
-        Ok(self.extra.clone_ref(py))
+        self.all_extra(py).map(Bound::unbind)
     }
 
     #[getter(_protocol_paused)]
@@ -275,20 +220,18 @@ impl Transport {
         if !self.born {
             return Ok(());
         }
-        visit.call(&self.extra)?;
-        visit.call(&self.shown)?;
-        let mut result = Ok(());
-        self.owner.visit(|owner| result = visit.call(owner));
-        result?;
-        for cell in [
+        self.info.visit(|known, shown| {
+            visit.call(known)?;
+            visit.call(shown)
+        })?;
+        self.owner.visit(|owner| visit.call(owner))?;
+        for slot in [
             &self.protocol,
             &self.server,
             &self.read_context,
             &self.write_context,
         ] {
-            let mut result = Ok(());
-            cell.visit(|object| result = visit.call(object));
-            result?;
+            slot.visit(|object| visit.call(object))?;
         }
         Ok(())
     }

@@ -4,11 +4,10 @@ use event_loop::Direction;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyWeakrefReference};
 
 use super::base::Transport;
 use super::kind::Kind;
-use super::protocol::{call0, call1};
+use super::protocol::complete;
 use crate::python::arguments::Arguments;
 use crate::python::context;
 use crate::python::loop_class::Loop;
@@ -24,12 +23,7 @@ impl Transport {
             attach(server.bind(py), "_attach", slf)?;
         }
         if this.kind.is_socket() {
-            let weak = PyWeakrefReference::new(slf)?.unbind();
-            let old = owner
-                .get()
-                .transports
-                .with(py, |all| all.put(this.fd, weak));
-            drop(old);
+            Self::list(slf)?;
         }
         if let Some(protocol) = this.protocol.cloned(py) {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
@@ -51,11 +45,11 @@ impl Transport {
     /// in any case: that the fd cannot be watched is an error of its own.
     pub fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let watched = match Self::reads_at_start(slf)? {
-            true => Self::watch_in_context(slf),
+            true => Self::watch_again(slf, Direction::Read),
             false => Ok(()),
         };
         match waiter {
-            Some(waiter) => tell(waiter)?,
+            Some(waiter) => complete(waiter)?,
             // Nobody waits for this connection, so nothing comes between it and its data. What a
             // client sends first is mostly there by now: one turn less for each connection
             // (`bench/`: churn while busy).
@@ -66,44 +60,6 @@ impl Transport {
         }
         watched
     }
-
-    /// What the protocol reads belongs to the context that made the transport.
-    fn watch_in_context(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let Some(context) = slf.get().read_context.cloned(py) else {
-            return Ok(());
-        };
-        context::enter(py, &context)?;
-        let watched = Self::watch(slf, Direction::Read);
-        context::leave(py, &context)?;
-        watched
-    }
-}
-
-fn tell(waiter: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = waiter.py();
-    match call0(waiter, intern!(py, "cancelled"))?.is_truthy()? {
-        true => Ok(()),
-        false => call1(waiter, intern!(py, "set_result"), py.None().bind(py)).map(drop),
-    }
-}
-
-/// What `get_extra_info` knows: the pipe, or `sockname` and `peername`. `socket` is made when it
-/// is asked for (`Transport::show_socket`).
-pub fn fill_extra(kind: Kind, file: &Bound<'_, PyAny>, extra: &Bound<'_, PyDict>) -> PyResult<()> {
-    let py = file.py();
-    if !kind.is_socket() {
-        return extra.set_item(intern!(py, "pipe"), file);
-    }
-    for (known, method) in [
-        (intern!(py, "sockname"), intern!(py, "getsockname")),
-        (intern!(py, "peername"), intern!(py, "getpeername")),
-    ] {
-        if !extra.contains(known)? {
-            extra.set_item(known, call0(file, method).ok())?;
-        }
-    }
-    Ok(())
 }
 
 /// `server._attach()` or `_detach()`; newer Pythons want to know which transport.

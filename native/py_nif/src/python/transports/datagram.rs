@@ -132,7 +132,7 @@ impl DatagramTransport {
         if Self::has_output(slf)? {
             return Ok(());
         }
-        base.get().unwatch(py, Direction::Write);
+        Transport::unwatch(base, Direction::Write)?;
         if base.get().closing.get(py) {
             base.get().lost.set(py, 1);
             return Transport::finish(base, &py.None());

@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use super::base::Transport;
 use super::kind::{Kind, KINDS};
-use crate::python::gil_cell::GilCell;
+use crate::python::gil_value::GilValue;
 
 impl Transport {
     /// What `isinstance` sees: a subclass of asyncio's transport. It cannot be a real base,
@@ -39,7 +39,7 @@ impl Transport {
     fn describe_socket(slf: &Bound<'_, Self>, words: &mut Vec<String>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
-        if this.owner.with(py, |owner| owner.is_some()) {
+        if this.owner.look(py, |owner| owner.is_some()) {
             let size = slf.call_method0("get_write_buffer_size")?;
             words.push(format!("read={}", word(py, &this.reading)));
             words.push(format!(
@@ -72,7 +72,7 @@ impl Transport {
     }
 
     pub(super) fn is_closed(&self, py: Python<'_>) -> bool {
-        self.file.with(py, |file| file.is_none())
+        self.file.look(py, |file| file.is_none())
     }
 
     pub fn log_debug(slf: &Bound<'_, Self>, text: &str) -> PyResult<()> {
@@ -92,7 +92,7 @@ impl Transport {
     }
 }
 
-fn word(py: Python<'_>, watch: &GilCell<bool>) -> &'static str {
+fn word(py: Python<'_>, watch: &GilValue<bool>) -> &'static str {
     match watch.get(py) {
         true => "polling",
         false => "idle",

@@ -9,7 +9,7 @@ use pyo3::{intern, PyTypeInfo};
 use super::base::Transport;
 use super::beginning::attach;
 use super::kind::Kind;
-use super::protocol::{call0, call1, is_fatal};
+use super::protocol::{call1, is_fatal};
 use crate::python::arguments::Arguments;
 use crate::python::loop_class::Loop;
 
@@ -60,10 +60,10 @@ impl Transport {
         let waits = Self::has_output(slf)?;
         // The write end of a pipe "reads" that its peer is gone, and then nothing needs to wait.
         if !(waits && this.kind == Kind::WritePipe) {
-            this.unwatch(py, Direction::Read);
+            Self::unwatch(slf, Direction::Read)?;
         }
         if !waits {
-            this.unwatch(py, Direction::Write);
+            Self::unwatch(slf, Direction::Write)?;
             Self::schedule_lost(slf, py.None())?;
         }
         Ok(())
@@ -81,9 +81,9 @@ impl Transport {
             return Ok(());
         }
         Self::discard_output(slf)?;
-        this.unwatch(py, Direction::Write);
         this.closing.set(py, true);
-        this.unwatch(py, Direction::Read);
+        Self::unwatch(slf, Direction::Write)?;
+        Self::unwatch(slf, Direction::Read)?;
         Self::schedule_lost(slf, error)
     }
 
@@ -98,8 +98,8 @@ impl Transport {
             }
             None => Ok(()),
         };
-        let closed = match this.file.replace(py, None) {
-            Some(file) => call0(file.object().bind(py), intern!(py, "close")).map(drop),
+        let closed = match this.file.take(py) {
+            Some(file) => file.close(py),
             None => Ok(()),
         };
         let detached = match this.server.take(py) {
@@ -119,17 +119,17 @@ impl Transport {
     pub fn forgotten(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
-        if this.file.with(py, |file| file.is_none()) {
+        if this.is_closed(py) {
             return Ok(());
         }
         let text = format!("unclosed transport {}", slf.repr()?);
-        let file = this.file.replace(py, None);
+        let file = this.file.take(py);
         let options = PyDict::new(py);
         options.set_item("source", slf)?;
         let warn = py.import("warnings")?.getattr("warn")?;
         let warned = warn.call((text, PyResourceWarning::type_object(py)), Some(&options));
         if let Some(file) = file {
-            file.object().call_method0(py, "close")?;
+            file.close(py)?;
         }
         if let Some(server) = this.server.take(py) {
             attach(server.bind(py), "_detach", slf)?;

@@ -1,26 +1,32 @@
 //! Native transports: the path of every byte between a socket and a protocol.
 //!
 //! `base` is what they have in common, from its `beginning` to its `ending`; `kind` is where they
-//! differ. `stream` is a connected byte stream (reading in `stream_read`, writing in
+//! differ. `stream` is a connected byte stream (reading in `stream_read` and `large_read`, writing in
 //! `stream_write`, what waits to be sent in `write_queue`; `reading_way` is what a protocol wants its
 //! data as, `stream_reader` one such), `datagram` the other kind of socket,
-//! `read_pipe` and `write_pipe` the ends of pipes; `accept` is where connections come from.
-//! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`
-//! the way to Python; `table` says which fd has a transport; `finalizer` is for what a program forgets to close.
+//! `read_pipe` and `write_pipe` the ends of pipes; `accept` and `connecting` are where connections
+//! come from.
+//! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`,
+//! `python_sockets` and `extra_info` those to Python; `table` says which fd has a transport; `finalizer` is for what a program forgets to close.
 
 mod accept;
 mod address;
 mod base;
 mod beginning;
+mod connecting;
 mod datagram;
 mod description;
 mod ending;
+mod extra_info;
 mod finalizer;
 mod flow;
 mod kind;
+mod large_read;
+mod methods;
 mod open_file;
 mod pipe_calls;
 mod protocol;
+mod python_sockets;
 mod read_pipe;
 mod reading_way;
 pub mod socket_calls;
@@ -36,8 +42,9 @@ mod write_queue;
 pub use accept::Acceptor;
 pub use address::ip_family;
 pub use base::Transport;
+pub use connecting::connect;
 pub use datagram::DatagramTransport;
-pub use open_file::OpenFile;
+pub use open_file::FileObject;
 pub use protocol::{call0, call1, is_fatal};
 pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
@@ -56,6 +63,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DatagramTransport>()?;
     module.add_class::<ReadPipeTransport>()?;
     module.add_class::<WritePipeTransport>()?;
+    methods::add(py)?;
     finalizer::install::<StreamTransport>(py, Kind::Stream)?;
     finalizer::install::<DatagramTransport>(py, Kind::Datagram)?;
     finalizer::install::<ReadPipeTransport>(py, Kind::ReadPipe)?;

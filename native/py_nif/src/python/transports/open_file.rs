@@ -1,18 +1,27 @@
-//! The Python object behind a transport's fd.
+//! What is behind a transport's fd, while it is open.
 #![allow(unsafe_code)]
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
+
+use super::protocol::call0;
+
+pub enum OpenFile {
+    /// A socket that we opened, and that no Python object stands for as yet: most never get one.
+    Own(OwnedFd),
+    Object(FileObject),
+}
 
 /// A Python socket (or another file), and its fd as the object itself sees it: -1 after `close()`.
 ///
 /// The fd of a closed one may be another's by now, so it is asked before every use; that is
 /// one load for the sockets of the standard library.
-pub struct OpenFile {
+pub struct FileObject {
     object: Py<PyAny>,
     is_socket: bool,
 }
@@ -25,10 +34,61 @@ struct SocketObject {
 }
 
 impl OpenFile {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        FileObject::new(object).map(OpenFile::Object)
+    }
+
+    /// A descriptor that was just opened, and is nobody else's.
+    pub fn own(fd: RawFd) -> Self {
+        // SAFETY: `accept` or `socket` has just answered it, and whoever called gives it away.
+        OpenFile::Own(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    pub fn object(&self) -> Option<&FileObject> {
+        match self {
+            OpenFile::Own(_) => None,
+            OpenFile::Object(object) => Some(object),
+        }
+    }
+
+    /// The fd if no Python code has to be run to know it.
+    #[inline]
+    pub fn known_fd(&self, py: Python<'_>) -> Option<RawFd> {
+        match self {
+            OpenFile::Own(fd) => Some(fd.as_raw_fd()),
+            OpenFile::Object(object) => object.known_fd(py),
+        }
+    }
+
+    pub fn fd(&self, py: Python<'_>) -> RawFd {
+        match self {
+            OpenFile::Own(fd) => fd.as_raw_fd(),
+            OpenFile::Object(object) => object.fd(py),
+        }
+    }
+
+    /// Somebody else closes it from now on.
+    pub fn give_up(self) {
+        if let OpenFile::Own(fd) = self {
+            let _ = fd.into_raw_fd();
+        }
+    }
+
+    pub fn close(self, py: Python<'_>) -> PyResult<()> {
+        match self {
+            // Whatever `close` answers, it is closed.
+            OpenFile::Own(fd) => drop(fd),
+            OpenFile::Object(file) => drop(call0(file.object.bind(py), intern!(py, "close"))?),
+        }
+        Ok(())
+    }
+}
+
+impl FileObject {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let class = SOCKET.import(object.py(), "_socket", "socket")?;
-        Ok(OpenFile {
+        Ok(FileObject {
             object: object.clone().unbind(),
             // By its type, not by `isinstance`: a mock may claim to be a socket, and `known_fd`
             // would read the memory of something else.
@@ -41,7 +101,7 @@ impl OpenFile {
     }
 
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
-        OpenFile {
+        FileObject {
             object: self.object.clone_ref(py),
             is_socket: self.is_socket,
         }

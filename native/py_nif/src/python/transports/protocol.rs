@@ -3,6 +3,7 @@
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -37,6 +38,20 @@ pub fn call2<'py>(
     let arguments = [object.as_ptr(), first.as_ptr(), second.as_ptr()];
     // SAFETY: as in `call0`.
     unsafe { finish(object.py(), vectorcall(name, &arguments)) }
+}
+
+/// `future.set_result(None)`, unless it is cancelled.
+pub fn complete(future: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = future.py();
+    let none = py.None();
+    let Err(error) = call1(future, intern!(py, "set_result"), none.bind(py)) else {
+        return Ok(());
+    };
+    // Asked only now: it is rare.
+    match call0(future, intern!(py, "cancelled"))?.is_truthy()? {
+        true => Ok(()),
+        false => Err(error),
+    }
 }
 
 /// # Safety

@@ -53,7 +53,7 @@ impl ReadPipeTransport {
         let base = slf.as_super();
         Transport::log(base, "info", "%r was closed by peer")?;
         base.get().closing.set(py, true);
-        base.get().unwatch(py, Direction::Read);
+        Transport::unwatch(base, Direction::Read)?;
         let eof = protocol.getattr(intern!(py, "eof_received"))?;
         Loop::enqueue(&base.get().owner(py)?, eof, Arguments::None)?;
         Transport::schedule_lost(base, py.None())
@@ -103,7 +103,7 @@ impl ReadPipeTransport {
     }
 
     #[getter(_pipe)]
-    fn pipe(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
+    fn pipe(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         slf.as_super().get().file_object(slf.py())
     }
 

@@ -17,7 +17,7 @@ pub fn answer(result: isize) -> Result<usize, Stop> {
     match usize::try_from(result) {
         Ok(count) => Ok(count),
         Err(_) => {
-            let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let code = last_error();
             match code {
                 libc::EAGAIN | libc::EINTR => Err(Stop::WouldBlock),
                 _ => Err(Stop::Failed(code)),
@@ -26,9 +26,42 @@ pub fn answer(result: isize) -> Result<usize, Stop> {
     }
 }
 
+fn last_error() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
 pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
     // SAFETY: the buffer is exclusively ours and as long as we say.
-    answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+    answer(unsafe { kernel_recv(fd, buffer.as_mut_ptr(), buffer.len()) })
+}
+
+/// `recv` without what glibc does for threads that may be cancelled, which ours are not: two
+/// atomic operations for each call.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    let nobody = std::ptr::null_mut::<u8>();
+    // SAFETY: as of `recv`, by the caller.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, memory, length, 0, nobody, nobody) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    // SAFETY: by the caller.
+    unsafe { libc::recv(fd, memory.cast(), length, 0) }
+}
+
+/// As [`kernel_recv`], for `send`. MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    let (flags, nobody) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
+    // SAFETY: as of `send`, by the caller.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, memory, length, flags, nobody, 0) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    // SAFETY: by the caller.
+    unsafe { libc::send(fd, memory.cast(), length, libc::MSG_NOSIGNAL) }
 }
 
 /// As `recv`, from a socket that may be a blocking one: a program's own.
@@ -44,12 +77,12 @@ pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
 /// `memory` must be writable for `length` bytes during the call (an exported buffer).
 pub unsafe fn recv_into(fd: RawFd, memory: *mut u8, length: usize) -> Result<usize, Stop> {
     // SAFETY: by the contract above.
-    answer(unsafe { libc::recv(fd, memory.cast(), length, 0) })
+    answer(unsafe { kernel_recv(fd, memory, length) })
 }
 
 pub fn send(fd: RawFd, data: &[u8]) -> Result<usize, Stop> {
-    // SAFETY: plain memory; MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
-    answer(unsafe { libc::send(fd, data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL) })
+    // SAFETY: plain memory, as long as we say.
+    answer(unsafe { kernel_send(fd, data.as_ptr(), data.len()) })
 }
 
 /// Sends the pieces as one.
@@ -67,7 +100,7 @@ pub fn shutdown_write(fd: RawFd) -> Result<(), i32> {
     // SAFETY: no memory involved.
     match unsafe { libc::shutdown(fd, libc::SHUT_WR) } {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+        _ => Err(last_error()),
     }
 }
 
@@ -146,6 +179,42 @@ pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
             to.length(),
         )
     })
+}
+
+/// Where a socket is bound to; of no family if it cannot be known.
+pub fn own_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: the address is exclusively ours and as long as we say. What the call does not fill
+    // in stays zero, which is no family.
+    unsafe { libc::getsockname(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// As [`own_address`], of the other end.
+pub fn peer_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: as in `own_address`.
+    unsafe { libc::getpeername(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// A TCP socket: non-blocking, and closed when the node starts another program.
+pub fn open_stream(family: libc::c_int) -> Result<RawFd, i32> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory involved.
+    match unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) } {
+        fd if fd >= 0 => Ok(fd),
+        _ => Err(last_error()),
+    }
+}
+
+/// The error number, or 0.
+pub fn connect(fd: RawFd, to: &Address) -> i32 {
+    // SAFETY: an address with its true length.
+    match unsafe { libc::connect(fd, to.as_ptr(), to.length()) } {
+        0 => 0,
+        _ => last_error(),
+    }
 }
 
 /// Accepts a connection: non-blocking, and closed when the node starts another program.

@@ -7,23 +7,29 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::base::Transport;
+use super::extra_info::{ExtraInfo, Names};
 use super::kind::Kind;
+use super::open_file::OpenFile;
 use super::socket_calls::{set_nodelay, shutdown_write};
 use super::write_queue::WriteQueue;
 use crate::python::fd_callbacks::os_error;
 use crate::python::gil_cell::GilCell;
+use crate::python::gil_slot::GilSlot;
+use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
 
 #[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
 #[derive(Default)]
 pub struct StreamTransport {
     pub(super) queue: GilCell<WriteQueue>,
-    pub(super) eof: GilCell<bool>,
+    pub(super) eof: GilValue<bool>,
     /// The callback in which something was sent last; further writes in it wait for its end.
-    pub(super) wrote_in: GilCell<u64>,
-    pub(super) flush_pending: GilCell<bool>,
+    pub(super) wrote_in: GilValue<u64>,
+    /// What came last was large, and so will be what comes next.
+    pub(super) large: GilValue<bool>,
+    pub(super) flush_pending: GilValue<bool>,
     /// Tells `sendfile` that all that was written is sent.
-    pub(super) empty_waiter: GilCell<Option<Py<PyAny>>>,
+    pub(super) empty_waiter: GilSlot<Py<PyAny>>,
 }
 
 impl StreamTransport {
@@ -36,15 +42,43 @@ impl StreamTransport {
         server: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let base = Transport::build(Kind::Stream, owner, sock, protocol, extra, server)?;
+        Self::begin(base, owner.py(), waiter)
+    }
+
+    /// For a connection that we opened or accepted.
+    pub fn over<'py>(
+        owner: &Bound<'py, Loop>,
+        file: OpenFile,
+        names: Names,
+        protocol: &Bound<'py, PyAny>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        server: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let info = ExtraInfo::of_names(names);
+        let base = Transport::over(Kind::Stream, owner, file, info, protocol, server)?;
+        Self::begin(base, owner.py(), waiter)
+    }
+
+    fn begin<'py>(
+        base: Transport,
+        py: Python<'py>,
+        waiter: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
         set_nodelay(base.fd);
         let stream = PyClassInitializer::from(base).add_subclass(StreamTransport::default());
-        let stream = Bound::new(sock.py(), stream)?;
+        let stream = Bound::new(py, stream)?;
         Transport::begin(stream.as_super(), waiter)?;
         Ok(stream)
     }
 
     pub(super) fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(slf.get().queue.with(slf.py(), |queue| !queue.is_empty()))
+    }
+
+    /// Bytes that the socket has not taken yet.
+    pub(super) fn waiting_size(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Self::flush_deferred(slf)?;
+        Ok(slf.get().queue.with(slf.py(), |queue| queue.len()))
     }
 
     pub(super) fn discard_output(slf: &Bound<'_, Self>) -> PyResult<()> {
@@ -72,14 +106,6 @@ impl StreamTransport {
         Self::create(r#loop, sock, protocol, waiter, extra, server)
     }
 
-    fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        Self::write_data(slf, data)
-    }
-
-    fn writelines(slf: &Bound<'_, Self>, list_of_data: &Bound<'_, PyAny>) -> PyResult<()> {
-        Self::write_list(slf, list_of_data)
-    }
-
     fn write_eof(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
@@ -98,11 +124,6 @@ impl StreamTransport {
         true
     }
 
-    fn get_write_buffer_size(slf: &Bound<'_, Self>) -> PyResult<usize> {
-        Self::flush_deferred(slf)?;
-        Ok(slf.get().queue.with(slf.py(), |queue| queue.len()))
-    }
-
     fn get_write_buffer_limits(slf: &Bound<'_, Self>) -> (usize, usize) {
         slf.as_super().get().write_limits(slf.py())
     }
@@ -113,20 +134,8 @@ impl StreamTransport {
         high: Option<i64>,
         low: Option<i64>,
     ) -> PyResult<()> {
-        let size = Self::get_write_buffer_size(slf)?;
+        let size = Self::waiting_size(slf)?;
         Transport::set_write_limits(slf.as_super(), high, low, size)
-    }
-
-    fn is_reading(slf: &Bound<'_, Self>) -> bool {
-        slf.as_super().get().reads(slf.py())
-    }
-
-    fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::pause_reading(slf.as_super())
-    }
-
-    fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::resume_reading(slf.as_super())
     }
 
     fn abort(slf: &Bound<'_, Self>) -> PyResult<()> {
@@ -150,7 +159,7 @@ impl StreamTransport {
     fn _make_empty_waiter(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let this = slf.get();
-        if this.empty_waiter.with(py, |waiter| waiter.is_some()) {
+        if this.empty_waiter.look(py, |waiter| waiter.is_some()) {
             return Err(PyRuntimeError::new_err("Empty waiter is already set"));
         }
         Self::flush_deferred(slf)?;
@@ -187,10 +196,7 @@ impl StreamTransport {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let mut result = Ok(());
-        self.empty_waiter
-            .visit(|waiter| result = visit.call(waiter));
-        result
+        self.empty_waiter.visit(|waiter| visit.call(waiter))
     }
 
     fn __clear__(&self, py: Python<'_>) {

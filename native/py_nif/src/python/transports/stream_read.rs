@@ -2,14 +2,18 @@
 //! size. (asyncio reads into a new 256 KiB object each time, which glibc may map and unmap.)
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
 use event_loop::Direction;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::base::Transport;
+use super::large_read::{self, Received, LARGE};
 use super::protocol::{call0, call1};
 use super::reading_way::Way;
 use super::socket_calls::{self, Stop};
@@ -33,33 +37,52 @@ impl StreamTransport {
         };
         let protocol = protocol.into_bound(py);
         match base.get().way.get(py) {
-            Way::Data => Self::read_data(base, &protocol, READ_SIZE, data_received),
-            Way::StreamReader => Self::read_data(base, &protocol, READ_SIZE, stream_reader::feed),
-            Way::Tls => Self::read_data(base, &protocol, TLS_READ_SIZE, tls::received),
+            Way::Data => Self::read_data(slf, &protocol, READ_SIZE, data_received),
+            Way::StreamReader => Self::read_data(slf, &protocol, READ_SIZE, stream_reader::feed),
+            Way::Tls => Self::read_data(slf, &protocol, TLS_READ_SIZE, tls::received),
             Way::Buffer => Self::read_into_protocol(base, &protocol),
         }
     }
 
     fn read_data(
-        base: &Bound<'_, Transport>,
+        slf: &Bound<'_, Self>,
         protocol: &Bound<'_, PyAny>,
         most: usize,
         give: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyBytes>) -> PyResult<()>,
     ) -> PyResult<()> {
+        let py = slf.py();
+        let base = slf.as_super();
+        let received = match slf.get().large.get(py) {
+            true => large_read::recv(py, base.get().live_fd(py))?,
+            false => Self::receive(base, most)?,
+        };
+        let data = match received {
+            Received::Data(data) => data,
+            Received::Stopped(Stop::WouldBlock) => return Ok(()),
+            Received::Stopped(Stop::Failed(code)) => {
+                return Transport::fatal(base, os_error(code), READ_ERROR);
+            }
+        };
+        let length = data.as_bytes().len();
+        slf.get().large.set(py, length >= LARGE);
+        match length {
+            0 => Self::read_eof(base, protocol),
+            _ => give(protocol, &data).or_else(|error| failed(base, error, "data_received")),
+        }
+    }
+
+    /// Into the loop's buffer, and from there into an object of the right size.
+    fn receive<'py>(base: &Bound<'py, Transport>, most: usize) -> PyResult<Received<'py>> {
         let py = base.py();
         let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
-        let received = owner.get().read_buffer.with(py, |buffer| {
+        Ok(owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get(most);
-            let count = socket_calls::recv(fd, buffer)?;
-            Ok(PyBytes::new(py, &buffer[..count]))
-        });
-        match received {
-            Ok(data) if data.as_bytes().is_empty() => Self::read_eof(base, protocol),
-            Ok(data) => give(protocol, &data).or_else(|error| failed(base, error, "data_received")),
-            Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
-        }
+            match socket_calls::recv(fd, buffer) {
+                Ok(count) => Received::Data(PyBytes::new(py, &buffer[..count])),
+                Err(stop) => Received::Stopped(stop),
+            }
+        }))
     }
 
     fn read_into_protocol(
@@ -68,28 +91,22 @@ impl StreamTransport {
     ) -> PyResult<()> {
         let py = base.py();
         let any_size = (-1i32).into_pyobject(py)?.into_any();
-        let buffer = call1(protocol, intern!(py, "get_buffer"), &any_size)
-            .and_then(|object| writable(&object));
+        let buffer = call1(protocol, intern!(py, "get_buffer"), &any_size).and_then(not_empty);
         let buffer = match buffer {
             Ok(buffer) => buffer,
             Err(error) => return failed(base, error, "get_buffer"),
         };
-        let fd = base.get().live_fd(py);
-        // SAFETY: the export keeps the memory in place and writable until `buffer` is dropped.
-        let received =
-            unsafe { socket_calls::recv_into(fd, buffer.buf_ptr().cast(), buffer.len_bytes()) };
-        // Given back first: `buffer_updated` may want to resize it.
-        drop(buffer);
-        match received {
-            Ok(0) => Self::read_eof(base, protocol),
-            Ok(count) => {
+        match receive_into(&buffer, base.get().live_fd(py)) {
+            Some(Ok(0)) => Self::read_eof(base, protocol),
+            Some(Ok(count)) => {
                 let count = count.into_pyobject(py)?.into_any();
                 call1(protocol, intern!(py, "buffer_updated"), &count)
                     .map(drop)
                     .or_else(|error| failed(base, error, "buffer_updated"))
             }
-            Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
+            Some(Err(Stop::WouldBlock)) => Ok(()),
+            Some(Err(Stop::Failed(code))) => Transport::fatal(base, os_error(code), READ_ERROR),
+            None => Transport::fatal(base, PyErr::fetch(py), READ_ERROR),
         }
     }
 
@@ -100,10 +117,7 @@ impl StreamTransport {
             call0(protocol, intern!(py, "eof_received")).and_then(|answer| answer.is_truthy());
         match keep_open {
             // It may still write; there is nothing more to read.
-            Ok(true) => {
-                base.get().unwatch(py, Direction::Read);
-                Ok(())
-            }
+            Ok(true) => Transport::unwatch(base, Direction::Read),
             Ok(false) => base.call_method0(intern!(py, "close")).map(drop),
             Err(error) => failed(base, error, "eof_received"),
         }
@@ -121,17 +135,29 @@ fn failed(base: &Bound<'_, Transport>, error: PyErr, method: &str) -> PyResult<(
     Transport::fatal(base, error, &text)
 }
 
-fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<u8>> {
-    if object.len()? == 0 {
-        return Err(PyRuntimeError::new_err(
+fn not_empty(buffer: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    match buffer.len()? {
+        0 => Err(PyRuntimeError::new_err(
             "get_buffer() returned an empty buffer",
-        ));
+        )),
+        _ => Ok(buffer),
     }
-    let buffer = PyBuffer::<u8>::get(object)?;
-    if buffer.readonly() || !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err(
-            "get_buffer() must return a writable, contiguous buffer",
-        ));
+}
+
+/// Receives into a buffer of the protocol's. It is given back before anything else happens:
+/// `buffer_updated` may want to resize it. `None`, with an exception set: it is not writable, has
+/// gaps, or is no buffer.
+fn receive_into(object: &Bound<'_, PyAny>, fd: RawFd) -> Option<Result<usize, Stop>> {
+    let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
+    // SAFETY: attached, and `view` has room for what the call fills in if it answers 0. Then the
+    // export keeps the memory in place, writable and without gaps until it is released, once.
+    unsafe {
+        if ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_WRITABLE) != 0 {
+            return None;
+        }
+        let mut view = view.assume_init();
+        let received = socket_calls::recv_into(fd, view.buf.cast(), view.len as usize);
+        ffi::PyBuffer_Release(&raw mut view);
+        Some(received)
     }
-    Ok(buffer)
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyType};
 
-use super::protocol::{call0, call1};
+use super::protocol::{call0, call1, complete};
 
 static PROTOCOL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static READER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -66,14 +66,7 @@ fn wake(reader: &Bound<'_, PyAny>) -> PyResult<()> {
         return Ok(());
     }
     reader.setattr(intern!(py, "_waiter"), py.None())?;
-    if !call0(&waiter, intern!(py, "cancelled"))?.is_truthy()? {
-        call1(
-            &waiter,
-            intern!(py, "set_result"),
-            py.None().bind(py).as_any(),
-        )?;
-    }
-    Ok(())
+    complete(&waiter)
 }
 
 fn pause_above_limit(reader: &Bound<'_, PyAny>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {

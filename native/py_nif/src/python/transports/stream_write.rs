@@ -139,7 +139,7 @@ impl StreamTransport {
 
     fn write_failed(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<()> {
         let py = slf.py();
-        slf.as_super().get().unwatch(py, Direction::Write);
+        Transport::unwatch(slf.as_super(), Direction::Write)?;
         Self::discard_output(slf)?;
         let value = error.clone_ref(py).into_value(py);
         Transport::fatal(slf.as_super(), error, WRITE_ERROR)?;
@@ -163,7 +163,7 @@ impl StreamTransport {
         if Self::has_output(slf)? {
             return Ok(());
         }
-        base.get().unwatch(py, Direction::Write);
+        Transport::unwatch(base, Direction::Write)?;
         if let Some(waiter) = this.empty_waiter.cloned(py) {
             waiter.call_method1(py, "set_result", (py.None(),))?;
         }
@@ -184,7 +184,7 @@ impl StreamTransport {
                 "Cannot call {method}() after write_eof()"
             )));
         }
-        if self.empty_waiter.with(py, |waiter| waiter.is_some()) {
+        if self.empty_waiter.look(py, |waiter| waiter.is_some()) {
             return Err(PyRuntimeError::new_err(format!(
                 "unable to {method}; sendfile is in progress"
             )));

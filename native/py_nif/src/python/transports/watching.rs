@@ -2,53 +2,92 @@
 
 use event_loop::Direction;
 use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
 
 use super::base::Transport;
 use crate::python::context;
 use crate::python::fd_callbacks::{watch_error, Watcher, MODE};
-use crate::python::gil_cell::GilCell;
+use crate::python::gil_slot::GilSlot;
+use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
 
 impl Transport {
-    fn flag(&self, direction: Direction) -> &GilCell<bool> {
+    fn flag(&self, direction: Direction) -> &GilValue<bool> {
         match direction {
             Direction::Read => &self.reading,
             Direction::Write => &self.writing,
         }
     }
 
-    fn context(&self, direction: Direction) -> &GilCell<Option<Py<PyAny>>> {
+    fn context(&self, direction: Direction) -> &GilSlot<Py<PyAny>> {
         match direction {
             Direction::Read => &self.read_context,
             Direction::Write => &self.write_context,
         }
     }
 
+    /// What the fd is ready for belongs to the context of whoever asks.
     pub fn watch(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         if this.flag(direction).get(py) {
             return Ok(());
         }
-        let owner = this.owner(py)?;
         let fresh = context::copy_current(py)?;
         drop(this.context(direction).replace(py, Some(fresh)));
+        Self::watch_again(slf, direction)
+    }
+
+    /// As [`watch`](Self::watch), in the context that is there already.
+    pub fn watch_again(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let owner = this.owner(py)?;
         let native = owner.get().native(py)?;
         let core = &native.core;
         core.watch(this.fd, direction, 0, MODE)
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
         let watcher = Watcher::Transport(slf.clone().unbind());
-        Loop::set_watcher(&owner, this.fd, direction, watcher)
+        Loop::set_watcher(&owner, this.fd, direction, watcher)?;
+        if this.kind.is_socket() {
+            // The watch says whose fd it is.
+            drop(owner.get().transports.with(py, |all| all.take(this.fd)));
+        }
+        Ok(())
     }
 
-    pub fn unwatch(&self, py: Python<'_>, direction: Direction) {
-        if !self.flag(direction).replace(py, false) {
-            return;
+    pub fn unwatch(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.flag(direction).replace(py, false) {
+            return Ok(());
         }
-        if let Some(owner) = self.owner.cloned(py) {
-            drop(owner.get().remove_watcher(py, self.fd, direction));
+        if let Some(owner) = this.owner.cloned(py) {
+            drop(owner.get().remove_watcher(py, this.fd, direction));
         }
+        let unseen = !this.is_watching(py) && !this.closing.get(py);
+        match unseen && this.kind.is_socket() && this.listed.get(py) {
+            true => Self::list(slf),
+            false => Ok(()),
+        }
+    }
+
+    pub fn is_watching(&self, py: Python<'_>) -> bool {
+        self.reading.get(py) || self.writing.get(py)
+    }
+
+    /// Lets the loop know whose the fd is while the transport does not watch it.
+    pub fn list(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let weak = PyWeakrefReference::new(slf)?.unbind();
+        let owner = slf.get().owner(py)?;
+        let old = owner
+            .get()
+            .transports
+            .with(py, |all| all.put(slf.get().fd, weak));
+        drop(old);
+        Ok(())
     }
 
     /// The fd is ready: called by the turn, for a watch that may have ended since.
@@ -74,7 +113,7 @@ impl Transport {
         let this = slf.get();
         if this.reads(py) {
             this.paused.set(py, true);
-            this.unwatch(py, Direction::Read);
+            Self::unwatch(slf, Direction::Read)?;
             Self::log_debug(slf, "%r pauses reading")?;
         }
         Ok(())

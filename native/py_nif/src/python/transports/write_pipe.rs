@@ -99,11 +99,11 @@ impl WritePipeTransport {
             Err(Stop::WouldBlock) => return Ok(()),
             Err(Stop::Failed(code)) => return Self::write_failed(slf, code),
         }
-        base.get().unwatch(py, Direction::Write);
+        Transport::unwatch(base, Direction::Write)?;
         // The protocol may write more at once, or abort.
         Transport::resume_below(base, 0)?;
         if base.get().closing.get(py) && base.get().lost.get(py) == 0 {
-            base.get().unwatch(py, Direction::Read);
+            Transport::unwatch(base, Direction::Read)?;
             base.get().lost.set(py, 1);
             let name = intern!(py, "_call_connection_lost");
             return slf.call_method1(name, (py.None(),)).map(drop);
@@ -230,7 +230,7 @@ impl WritePipeTransport {
     }
 
     #[getter(_pipe)]
-    fn pipe(slf: &Bound<'_, Self>) -> Option<Py<PyAny>> {
+    fn pipe(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         slf.as_super().get().file_object(slf.py())
     }
 

@@ -15,8 +15,12 @@ pub type WritePieces = fn(RawFd, &[IoSlice<'_>]) -> Result<usize, Stop>;
 /// The pieces of one call: beyond this, preparing them costs more than a second call.
 const PIECES: usize = 64;
 
+/// Takes next to no room before something has to wait: nothing ever does on most connections.
 #[derive(Default)]
-pub struct WriteQueue {
+pub struct WriteQueue(Option<Box<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
     pieces: VecDeque<Py<PyBytes>>,
     /// How much of the first piece is gone.
     offset: usize,
@@ -24,17 +28,44 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.len() == 0
     }
 
     /// Bytes waiting.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.size
+        self.0.as_ref().map_or(0, |waiting| waiting.size)
     }
 
     /// `sent` bytes of the piece are gone already; only the first may have lost any.
     pub fn push(&mut self, py: Python<'_>, piece: Py<PyBytes>, sent: usize) {
+        self.0.get_or_insert_default().push(py, piece, sent);
+    }
+
+    /// Sends until all is gone or the other side is full. What was sent is handed over in `gone`, to
+    /// be let go of later.
+    pub fn send(
+        &mut self,
+        py: Python<'_>,
+        fd: RawFd,
+        write: WritePieces,
+        gone: &mut Vec<Py<PyBytes>>,
+    ) -> Result<(), Stop> {
+        match &mut self.0 {
+            Some(waiting) => waiting.send(py, fd, write, gone),
+            None => Ok(()),
+        }
+    }
+
+    pub fn clear(&mut self) -> VecDeque<Py<PyBytes>> {
+        self.0.take().unwrap_or_default().pieces
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, py: Python<'_>, piece: Py<PyBytes>, sent: usize) {
         let length = piece.as_bytes(py).len() - sent;
         if length == 0 {
             return;
@@ -46,9 +77,7 @@ impl WriteQueue {
         self.pieces.push_back(piece);
     }
 
-    /// Sends until all is gone or the other side is full. What was sent is handed over in `gone`, to
-    /// be let go of later.
-    pub fn send(
+    fn send(
         &mut self,
         py: Python<'_>,
         fd: RawFd,
@@ -87,11 +116,5 @@ impl WriteQueue {
             left -= length;
             gone.extend(self.pieces.pop_front());
         }
-    }
-
-    pub fn clear(&mut self) -> Vec<Py<PyBytes>> {
-        self.size = 0;
-        self.offset = 0;
-        self.pieces.drain(..).collect()
     }
 }

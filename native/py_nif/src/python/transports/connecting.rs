@@ -1,0 +1,93 @@
+//! `loop.create_connection` to an address: the socket, the connection and its transport without
+//! Python in between (`bench/`: client_connect). `python/erlang_loop/connecting.py` calls this.
+
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
+
+use super::address::Address;
+use super::extra_info::{Name, Names};
+use super::open_file::OpenFile;
+use super::python_sockets;
+use super::socket_calls;
+use super::stream::StreamTransport;
+use crate::python::fd_callbacks::os_error;
+use crate::python::loop_class::Loop;
+use crate::python::loop_futures;
+
+/// asyncio goes on waiting after each of these.
+const UNDER_WAY: [i32; 4] = [libc::EINPROGRESS, libc::EALREADY, libc::EAGAIN, libc::EINTR];
+
+/// Begins a connection, if neither `host` nor `port` has to be looked up, else `None`:
+///
+/// - `(transport, protocol, waiter)` if it has come about, as it has within a machine,
+/// - the socket, if it has to be waited for.
+#[pyfunction]
+#[pyo3(signature = (event_loop, protocol_factory, host, port, /))]
+pub fn connect<'py>(
+    event_loop: &Bound<'py, Loop>,
+    protocol_factory: &Bound<'py, PyAny>,
+    host: &Bound<'py, PyAny>,
+    port: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = event_loop.py();
+    let Some((host, port)) = numbers(host, port) else {
+        return Ok(None);
+    };
+    if python_sockets::replaced(py)?.is_some() {
+        return Ok(None);
+    }
+    let address = Address::of(host, port);
+    let fd = socket_calls::open_stream(address.family()).map_err(os_error)?;
+    let file = OpenFile::own(fd);
+    if !is_connected(py, fd, &address)? {
+        return python_sockets::of_file(py, file).map(Some);
+    }
+    let protocol = protocol_factory.call0()?;
+    let names = Names {
+        own: Name::of(py, &socket_calls::own_address(fd))?,
+        peer: peer(py, fd, host, &address)?,
+    };
+    let waiter = loop_futures::create_future(event_loop)?;
+    let transport = StreamTransport::over(event_loop, file, names, &protocol, Some(&waiter), None)?;
+    let made = (transport, protocol, waiter).into_pyobject(py)?;
+    Ok(Some(made.into_any()))
+}
+
+/// Of a host that is an address as text and a port that is a number.
+fn numbers(host: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<(IpAddr, u16)> {
+    let host = host.cast_exact::<PyString>().ok()?;
+    let port: u16 = port.cast_exact::<PyInt>().ok()?.extract().ok()?;
+    let host = host.to_str().ok()?.parse().ok()?;
+    (port > 0).then_some((host, port))
+}
+
+/// False if it has to be waited for.
+fn is_connected(py: Python<'_>, fd: RawFd, address: &Address) -> PyResult<bool> {
+    let mut code = socket_calls::connect(fd, address);
+    if code == libc::EINPROGRESS {
+        // A connection inside this machine has come about by now: asking costs less than
+        // waiting for the answer.
+        code = socket_calls::connect(fd, address);
+        if ![0, libc::EISCONN].contains(&code) && !UNDER_WAY.contains(&code) {
+            let text = format!("Connect call failed {}", address.to_python(py)?);
+            return Err(PyOSError::new_err((code, text)));
+        }
+    }
+    match code {
+        0 | libc::EISCONN => Ok(true),
+        code if UNDER_WAY.contains(&code) => Ok(false),
+        code => Err(os_error(code)),
+    }
+}
+
+/// What `getpeername()` says: for most IPv4 addresses that is known.
+fn peer(py: Python<'_>, fd: RawFd, host: IpAddr, address: &Address) -> PyResult<Name> {
+    match host.is_ipv4() && !host.is_unspecified() {
+        true => Name::of(py, address),
+        false => Name::of(py, &socket_calls::peer_address(fd)),
+    }
+}
