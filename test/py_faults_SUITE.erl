@@ -12,6 +12,11 @@
     init_stop_with_busy_loops/1,
     a_storm_of_cancels/1,
     a_callback_that_never_returns/1,
+    blocked_code_leaves_dirty_schedulers_alone/1,
+    loops_that_end_leave_others_alone/1,
+    a_hundred_killed_loops_leave_nothing/1,
+    ten_thousand_callers_at_once/1,
+    fifty_thousand_processes_with_a_sleeping_task_each/1,
     every_fault_has_its_test/1
 ]).
 
@@ -143,30 +148,78 @@ a_callback_that_never_returns(_Config) ->
     ?assertEqual({error, loop_down}, py:await(Task)),
     {ok, _} = py:call(called, end_spinning, [], #{}, 60_000).
 
+%% More functions and loops block than the node has dirty schedulers: another NIF gets one.
+blocked_code_leaves_dirty_schedulers_alone(_Config) ->
+    {ok, _} = py:call(called, hold, []),
+    Count = erlang:system_info(dirty_cpu_schedulers) + erlang:system_info(dirty_io_schedulers),
+    Tasks = [element(2, {ok, _} = py:submit(called, block, [])) || _ <- lists:seq(1, Count + 5)],
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+    eventually:is({ok, Count + 6}, fun() -> py:eval("__import__('called')._blocked") end),
+    {_, _} = crypto:generate_key(rsa, {1024, 65537}),
+    ?assertEqual({ok, Count + 6}, py:eval("__import__('called')._blocked")),
+    {ok, _} = py:call(called, release, []),
+    _ = [?assertEqual({ok, <<"released">>}, py:await(Each)) || Each <- [Task | Tasks]],
+    {ok, []} = py_event_loop:stop(Loop).
+
+%% Sleeping tasks of two loops, of the default one and of a loop of Python's: other loops are
+%% stopped, killed, closed and collected meanwhile.
+loops_that_end_leave_others_alone(_Config) ->
+    Sleep = [0.5, <<"slept">>],
+    Loops = [element(2, {ok, _} = py_event_loop:start_link(#{})) || _ <- [1, 2]],
+    Tasks =
+        [element(2, {ok, _} = py_event_loop:submit(L, asyncio, sleep, Sleep)) || L <- Loops] ++
+            [element(2, {ok, _} = py:submit(asyncio, sleep, Sleep)) || _ <- [1, 2]],
+    {ok, Run} = py:submit(called, run_a_loop_that_sleeps, [0.5]),
+    _ = process_flag(trap_exit, true),
+    _ = [
+        begin
+            {ok, Other} = py_event_loop:start_link(#{}),
+            {ok, 3} = py_event_loop:run(Other, called, add_later, [1, 2]),
+            {ok, <<"slept">>} = py:call(called, run_a_loop_that_sleeps, [0]),
+            _ = N rem 2 =:= 0 andalso mortal:kill(Other),
+            _ = N rem 2 =:= 1 andalso py_event_loop:stop(Other),
+            receive
+                {'EXIT', Other, _} -> ok
+            end
+        end
+     || N <- lists:seq(1, 20)
+    ],
+    _ = [?assertEqual({ok, <<"slept">>}, py:await(Task, 60_000)) || Task <- [Run | Tasks]],
+    _ = [{ok, []} = py_event_loop:stop(Loop) || Loop <- Loops],
+    ok.
+
+%% Neither threads nor fds, with a task in each: end_per_testcase/2 counts.
+a_hundred_killed_loops_leave_nothing(_Config) ->
+    _ = process_flag(trap_exit, true),
+    _ = [
+        begin
+            {ok, Loop} = py_event_loop:start_link(#{thread => own}),
+            {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+            called:has_noted(<<"x started">>),
+            ok = mortal:kill(Loop),
+            ?assertEqual({error, loop_down}, py:await(Task))
+        end
+     || _ <- lists:seq(1, 100)
+    ],
+    ok.
+
+ten_thousand_callers_at_once(_Config) ->
+    all_answered(10_000, fun(N) -> {ok, N} = py:call(called, add, [N, 0], #{}, 120_000) end).
+
+fifty_thousand_processes_with_a_sleeping_task_each(_Config) ->
+    all_answered(50_000, fun(N) -> {ok, N} = py:call(asyncio, sleep, [0.5, N], #{}, 240_000) end).
+
+all_answered(Count, Ask) ->
+    Callers = [spawn_monitor(fun() -> Ask(N) end) || N <- lists:seq(1, Count)],
+    _ = [
+        receive
+            {'DOWN', Monitor, _, _, Reason} -> ?assertEqual(normal, Reason)
+        end
+     || {_, Monitor} <- Callers
+    ],
+    ok.
+
 %% The page names suites and cases that are there.
 every_fault_has_its_test(_Config) ->
-    {ok, Page} = file:read_file(project:file("docs/faults.md")),
-    {match, Erlang} = re:run(Page, "`(py_\\w+_SUITE):(\\w+)`", [global, {capture, all_but_first, list}]),
-    ?assert(length(Erlang) > 20),
-    Missing = [
-        {Suite, Case}
-     || [Suite, Case] <- Erlang,
-        {ok, Source} <- [file:read_file(project:file("test/" ++ Suite ++ ".erl"))],
-        string:find(Source, "\n" ++ Case ++ "(") =:= nomatch
-    ],
-    ?assertEqual([], Missing),
-    {match, Python} = re:run(Page, "`(test_\\w+\\.py)::(\\w+)`", [global, {capture, all_but_first, list}]),
-    ?assert(length(Python) > 20),
-    ?assertEqual([], [
-        {File, Test}
-     || [File, Test] <- Python,
-        {ok, Source} <- [found(File)],
-        string:find(Source, "def " ++ Test ++ "(") =:= nomatch
-    ]).
-
-found(File) ->
-    Folders = ["test/python", "test/python/libraries"],
-    case [P || F <- Folders, P <- [project:file(filename:join(F, File))], filelib:is_regular(P)] of
-        [Path | _] -> file:read_file(Path);
-        [] -> {ok, <<>>}
-    end.
+    ?assert(named_tests:check("docs/faults.md") > 80).

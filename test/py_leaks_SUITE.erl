@@ -88,7 +88,8 @@ there(Function, All) ->
         Before = other_node:call(Node, footprint, measure, []),
         ok = peer:call(Node, ?MODULE, Function, [Count], infinity),
         %% 20 bytes for each would be more than this.
-        Growth = other_node:call(Node, footprint, back_to, [Before, 16_000_000 + 20 * Count]),
+        Allowed = 16_000_000 + 20 * Count,
+        Growth = peer:call(Node, footprint, back_to, [Before, Allowed], infinity),
         io:format(user, "~p ~p: ~p bytes more~n", [Count, Function, Growth])
     after
         other_node:stop(Node)

@@ -7,6 +7,7 @@
 -export([
     loops_survive_loading_the_module_twice/1,
     loops_survive_a_purge/1,
+    python_survives_purges/1,
     a_process_that_waits_survives_loading_the_module/1
 ]).
 
@@ -14,18 +15,23 @@ all() ->
     [
         loops_survive_loading_the_module_twice,
         loops_survive_a_purge,
+        python_survives_purges,
         a_process_that_waits_survives_loading_the_module
     ].
 
 init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
+    ok = called:start(),
+    {ok, 0} = py:call(streamed, count_open, []),
     Config.
 
 end_per_suite(_Config) ->
     ok = application:stop(erlang_loop).
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
-end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
+
+end_per_testcase(_Case, Config) ->
+    ok = called:settle(),
+    leak_check:end_case(Config).
 
 loops_survive_loading_the_module_twice(_Config) ->
     in_use(fun() -> [reload() || _ <- [1, 2]] end).
@@ -37,6 +43,46 @@ loops_survive_a_purge(_Config) ->
         reload(),
         _ = code:purge(py_nif)
     end).
+
+%% Calls, a stream and a task that waits, while the module is loaded and purged again and again:
+%% every answer is right, and nobody dies who had anything to do with the old code.
+python_survives_purges(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Stream} = py_event_loop:stream(Loop, streamed, tracked, [<<"x">>]),
+    Callers = [spawn_monitor(fun() -> call_until_told(N, Loop) end) || N <- lists:seq(1, 10)],
+    lists:foreach(
+        fun(Item) ->
+            ok = py:demand(Stream, 1),
+            receive
+                {py_stream, Stream, News} -> ?assertEqual({data, Item}, News)
+            end,
+            reload()
+        end,
+        lists:seq(0, 49)
+    ),
+    _ = [
+        begin
+            Caller ! stop,
+            receive
+                {'DOWN', Monitor, _, _, Reason} -> ?assertEqual(normal, Reason)
+            end
+        end
+     || {Caller, Monitor} <- Callers
+    ],
+    ok = py:cancel(Stream),
+    ok = py:cancel(Task),
+    ?assertEqual({error, cancelled}, py:await(Task)),
+    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
+
+call_until_told(N, Loop) ->
+    {ok, N} = py:call(called, add, [N, 0], #{}, 60_000),
+    {ok, N} = py_event_loop:run(Loop, called, add_later, [N, 0], #{}, 60_000),
+    receive
+        stop -> ok
+    after 0 -> call_until_told(N, Loop)
+    end.
 
 %% A wait in poll_events/2 is in the old code then: one reload is fine, the purge before a
 %% second one would end it, as for any process in old code.

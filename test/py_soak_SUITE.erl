@@ -2,64 +2,103 @@
 %%
 %% Echo, HTTP, calls, streams and cancels, while processes of the application die. Every byte and
 %% every answer is checked. `make test' does it for 10 seconds, `make soak' for 10 minutes (`SOAK'
-%% in seconds).
+%% in seconds). Then more connections than others dare, and more than there are fds.
 -module(py_soak_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([everything_at_once/1, ten_thousand_connections/1]).
+-export([everything_at_once/1, ten_thousand_connections/1, more_connections_than_fds/1]).
 %% Called in the other node.
--export([soak/1, connections/1]).
+-export([soak/1]).
 
 %% Milliseconds after which an answer counts as lost.
 -define(LOST, 60_000).
 
 suite() -> [{timetrap, {hours, 25}}].
 
-all() -> [everything_at_once, ten_thousand_connections].
+all() -> [everything_at_once, ten_thousand_connections, more_connections_than_fds].
 
 everything_at_once(_Config) ->
     Seconds = list_to_integer(os:getenv("SOAK", "10")),
     Node = node_with_fds(),
     try
         Counts = peer:call(Node, ?MODULE, soak, [Seconds], infinity),
-        io:format(user, "~p s: ~p~n", [Seconds, Counts])
+        io:format(user, "~p s: ~p~n~p~n", [Seconds, totals(Counts), Counts])
     after
         other_node:stop(Node)
     end.
 
+%% `told': the process that had it died, and the caller was told so. `refused': a loop had all the
+%% requests that it may have waiting.
+totals(Counts) ->
+    Sum = fun(Kinds) -> lists:sum([maps:get(Kind, Counts, 0) || Kind <- Kinds]) end,
+    Totals = #{
+        answered => Sum([echoed, http_answered, call_answered, stream_ended]),
+        cancelled => Sum([cancelled, caller_died]),
+        told => Sum([call_told, stream_told, cancel_told, caller_told]),
+        refused => Sum([refused]),
+        lost => Sum([lost, wrong])
+    },
+    Totals#{sent => lists:sum(maps:values(Totals)), deaths => Sum([deaths])}.
+
+%% The clients are in a node of their own: both ends in one would be 20,000 fds.
 ten_thousand_connections(_Config) ->
-    Node = node_with_fds(),
+    connected(65_536, 10_000, fun(Server, Ask) ->
+        ?assertEqual({ok, 100}, Ask(at_once, [100])),
+        Before = other_node:call(Server, leak_check, snapshot, []),
+        ?assertEqual({ok, 10_000}, Ask(at_once, [10_000])),
+        ok = other_node:call(Server, leak_check, back_to, [Before])
+    end).
+
+%% A server that has no fd left says so and goes on with those it has; the others wait in the
+%% system's queue, and are served when somebody has left. Nobody is lost.
+more_connections_than_fds(_Config) ->
+    connected(300, 600, fun(Server, Ask) ->
+        ok = other_node:call(Server, log_watch, start, []),
+        %% What a report needs is loaded now: later there is no fd to load code with.
+        {ok, _} = other_node:call(Server, py, call, [soaked, report_an_error, []]),
+        _ = other_node:call(Server, called, is_logged, ["ZeroDivisionError"]),
+        {ok, Served} = Ask(beyond_the_limit, [600]),
+        ?assert(Served > 100 andalso Served < 300, Served),
+        Logged = other_node:call(Server, log_watch, texts, []),
+        Full = [T || T <- Logged, string:find(T, "accept() out of system resource") =/= nomatch],
+        ?assertMatch([_ | _], Full),
+        ok = other_node:call(Server, log_watch, stop, []),
+        %% All of it is there again.
+        ?assertEqual({ok, 100}, Ask(at_once, [100]))
+    end).
+
+%% A node with a server and so many fds, and one that calls functions of `soaked' with its port.
+connected(Fds, Clients, Test) ->
+    Server = node_with_fds(Fds),
+    Client = node_with_fds(2 * Clients),
+    Serve = fun(Function) ->
+        {ok, Answer} = other_node:call(Server, py, call, [soaked, Function, []]),
+        Answer
+    end,
     try
-        Count = peer:call(Node, ?MODULE, connections, [10_000], infinity),
-        io:format(user, "~p connections at once~n", [Count])
+        {Port, _} = Serve(start_servers),
+        Test(Server, fun(Function, Args) ->
+            peer:call(Client, py, call, [soaked, Function, [Port | Args], #{}, infinity], infinity)
+        end),
+        Serve(stop_servers)
     after
-        other_node:stop(Node)
+        other_node:stop(Client),
+        other_node:stop(Server)
     end.
 
 node_with_fds() ->
-    Node = other_node:start_with_fds(65_536, [
+    node_with_fds(65_536).
+
+node_with_fds(Count) ->
+    Node = other_node:start_with_fds(Count, [
         {python_path, [project:file("test/support/python")]}
     ]),
     {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
     Node.
 
 %% In the other node
-
-connections(Wanted) ->
-    {ok, Limit} = py:eval("__import__('resource').getrlimit(7)[0]"),
-    %% Both ends are here; where the system allows fewer fds, as many as it does.
-    Count = min(Wanted, (Limit - 1000) div 2),
-    {ok, Server} = py_event_loop:start_link(#{thread => own}),
-    {ok, {Port, _}} = py_event_loop:run(Server, soaked, start_servers, []),
-    {ok, 100} = py:call(soaked, at_once, [Port, 100]),
-    Before = leak_check:snapshot(),
-    ?assertEqual({ok, Count}, py:call(soaked, at_once, [Port, Count], #{}, infinity)),
-    ok = leak_check:back_to(Before),
-    {ok, _} = py_event_loop:run(Server, soaked, stop_servers, []),
-    {ok, []} = py_event_loop:stop(Server),
-    Count.
 
 soak(Seconds) ->
     ok = logger:set_primary_config(level, none),
@@ -163,10 +202,12 @@ stream() ->
         end
     end.
 
+%% At once, or when it has probably begun.
 cancel() ->
     fun() ->
         case py:submit(soaked, wait_long, []) of
             {ok, Task} ->
+                _ = rand:uniform(2) =:= 1 orelse timer:sleep(rand:uniform(3)),
                 ok = py:cancel(Task),
                 case py:await(Task, ?LOST) of
                     {error, cancelled} -> cancelled;
@@ -179,24 +220,33 @@ cancel() ->
     end.
 
 %% The default loop has just been killed, or is being restarted. Or those who cancel at once have
-%% filled the queue: what they asked for stays there until its turn comes.
-refused(loop_down, Told) -> Told;
-refused(not_started, Told) -> Told;
-refused(overload, _) -> overload.
+%% filled the queue: what they asked for stays there until its turn comes, and they are held up.
+refused(loop_down, Told) ->
+    Told;
+refused(not_started, Told) ->
+    Told;
+refused(overload, _) ->
+    timer:sleep(10),
+    refused.
 
 %% A caller that dies with its task.
 die() ->
     fun() ->
-        {Pid, Monitor} = spawn_monitor(fun() -> py:call(soaked, wait_long, [], #{}, infinity) end),
+        Ask = fun() -> exit({answer, py:call(soaked, wait_long, [], #{}, infinity)}) end,
+        {Pid, Monitor} = spawn_monitor(Ask),
         receive
-            {'DOWN', Monitor, _, Pid, _} -> caller_told
+            {'DOWN', Monitor, _, Pid, Reason} -> died(Reason)
         after rand:uniform(5) ->
             exit(Pid, kill),
             receive
-                {'DOWN', Monitor, _, Pid, _} -> caller_died
+                {'DOWN', Monitor, _, Pid, Reason} -> died(Reason)
             end
         end
     end.
+
+died(killed) -> caller_died;
+died({answer, {error, Reason}}) -> refused(Reason, caller_told);
+died(_) -> wrong.
 
 kill_until(End, Deaths) ->
     %% Ten in two seconds: below what ends a supervisor.

@@ -4,16 +4,20 @@
 -export([start/0, stop/0, texts/0]).
 -export([log/2]).
 
-%% @doc From now on.
+%% @doc From now on, until stop/0: also if the caller, which may be there for this call only, ends.
 -spec start() -> ok.
 start() ->
-    ?MODULE = ets:new(?MODULE, [named_table, public, bag]),
+    Heir = spawn(fun() -> receive stop -> ok end end),
+    ?MODULE = ets:new(?MODULE, [named_table, public, bag, {heir, Heir, Heir}]),
+    true = ets:insert(?MODULE, {heir, Heir}),
     ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning}).
 
 -spec stop() -> ok.
 stop() ->
     ok = logger:remove_handler(?MODULE),
+    [{heir, Heir}] = ets:lookup(?MODULE, heir),
     true = ets:delete(?MODULE),
+    Heir ! stop,
     ok.
 
 %% @doc What was logged since start/0.

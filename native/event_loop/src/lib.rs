@@ -15,6 +15,8 @@
 //! | [`life`] | new, running, stopping, closed |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept for a caller who asks for them |
+//! | [`pulse`] | for how long a loop has been running callbacks |
+//! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
 //! | [`vigil`] | when a watcher over many may sleep |
 //! | [`wait`] | how long to spin, and who keeps the next deadline |
@@ -35,6 +37,8 @@ pub mod inbox;
 pub mod life;
 pub mod parking;
 pub mod pending;
+pub mod pulse;
+pub mod signal_set;
 mod sync;
 pub mod sys;
 pub mod timers;
@@ -52,6 +56,8 @@ pub use inbox::{Inbox, PushError};
 pub use life::{Life, State};
 pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 pub use pending::{Kind, Pending};
+pub use pulse::Pulse;
+pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
 pub use vigil::Vigil;
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};

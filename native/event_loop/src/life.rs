@@ -1,5 +1,6 @@
 //! Whether a loop is new, running, stopping or closed. `event_loop` owns one; the native
 //! library moves it on. One function per change; whatever is not in this table is an error.
+//! Loom runs this very file (`tests/loom_life.rs`).
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -9,7 +10,7 @@
 //! | New | Closed | [`close`](Life::close) |
 
 use crate::error::{Error, Result};
-use std::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Ordering};
 
 /// Where a loop is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +145,7 @@ impl Default for Life {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -30,7 +30,7 @@ impl Scene {
         })
     }
 
-    /// As `loops/pulse.rs` does it.
+    /// As `loops/pulse.rs` of the native library does it.
     fn get_up(&self, who: usize) {
         self.up[who].store(true, Ordering::Relaxed);
         if self.vigil.got_up() {

@@ -120,6 +120,37 @@ async def at_once(port: int, count: int) -> int:
     return sum(counts)
 
 
+async def beyond_the_limit(port: int, count: int) -> int:
+    """That many connections to a server that has fds for fewer. Those that are served leave, then
+    the others must be. How many were served at first.
+    """
+    everybody = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    asked = {asyncio.ensure_future(_three(*stream)): stream for stream in everybody}
+    # The server takes connections in the order of their coming: it has all it can when the
+    # one that is served last has been, and after it nobody is.
+    served: set[asyncio.Future[bool]] = set()
+    waiting = set(asked)
+    while waiting:
+        done, waiting = await asyncio.wait(waiting, timeout=0.5)
+        if done:
+            served |= done
+        elif served:
+            break
+    first = len(served)
+    while asked:
+        for task in served:
+            assert task.result()
+            asked.pop(task)[1].close()
+        if asked:
+            served, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    return first
+
+
+async def report_an_error() -> None:
+    """To the loop's exception handler, which logs it."""
+    asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+
+
 async def _open(
     port: int, gate: asyncio.Semaphore
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -4,12 +4,13 @@
 //! dispositions agree with it, and `py_signal_handler` reports what arrives. A signal is a bit
 //! that is set, and the loop is woken: scheduler threads do no more than that.
 
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{channel, Sender as Channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use event_loop::SignalSet;
 use rustler::{Atom, LocalPid};
 
 use super::registry;
@@ -19,43 +20,36 @@ use crate::beam::message::{self, Sender};
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::signal::{self, Disposition};
 
-/// A loop's signals: number N is bit N - 1.
+/// A loop's signals.
 #[derive(Default)]
 pub struct Signals {
-    /// Changed by the loop's owner, read by `py_signals` and whoever reports a signal. AcqRel
-    /// like everything here: signals are rare, and nobody wants to think about their order.
-    wanted: AtomicU64,
-    arrived: AtomicU64,
-}
-
-fn bit(number: i32) -> u64 {
-    1 << (number - 1)
+    /// Changed by the loop's owner, read by `py_signals` and whoever reports a signal.
+    wanted: SignalSet,
+    arrived: SignalSet,
 }
 
 impl Signals {
-    /// The turn's look; a plain load. Relaxed: the wake that follows a report orders it, and a
-    /// turn that just misses it is followed by another.
+    /// The turn's look.
     #[inline]
     pub fn any(&self) -> bool {
-        self.arrived.load(Ordering::Relaxed) != 0
+        self.arrived.any()
     }
 
     /// The numbers of the signals that arrived since the last time.
     pub fn take(&self) -> impl Iterator<Item = i32> {
-        let arrived = self.arrived.swap(0, Ordering::AcqRel);
-        (1..=64).filter(move |number| arrived & bit(*number) != 0)
+        self.arrived.take()
     }
 
     fn want(&self, number: i32, on: bool) {
         match on {
-            true => self.wanted.fetch_or(bit(number), Ordering::AcqRel),
-            false => self.wanted.fetch_and(!bit(number), Ordering::AcqRel),
-        };
+            true => self.wanted.insert(number),
+            false => self.wanted.remove(number),
+        }
     }
 
     /// The loop is closed and has left the registry.
     pub fn closed(&self, sender: Sender<'_>) {
-        if self.wanted.swap(0, Ordering::AcqRel) != 0 {
+        if self.wanted.take().next().is_some() {
             if let Some(settler) = settler() {
                 // If it has died, its successor looks at everything anyway.
                 let _ = message::send(
@@ -163,11 +157,8 @@ pub fn arrived(name: Atom) -> bool {
     };
     let mut taken = false;
     for native in registry::all() {
-        if native.signals.wanted.load(Ordering::Acquire) & bit(number) != 0 {
-            native
-                .signals
-                .arrived
-                .fetch_or(bit(number), Ordering::AcqRel);
+        if native.signals.wanted.contains(number) {
+            native.signals.arrived.insert(number);
             native.core.wake();
             taken = true;
         }
@@ -177,10 +168,13 @@ pub fn arrived(name: Atom) -> bool {
 
 /// What the loops want, all together.
 pub fn wanted() -> Vec<Atom> {
-    let wanted = registry::all().iter().fold(0, |bits, native| {
-        bits | native.signals.wanted.load(Ordering::Acquire)
-    });
-    named(|number| wanted & bit(number) != 0)
+    let loops = registry::all();
+    named(|number| {
+        let mut wants = loops
+            .iter()
+            .map(|native| native.signals.wanted.contains(number));
+        wants.any(|wanted| wanted)
+    })
 }
 
 /// The signals taken from the VM, with what they did before: kept here, so that a `py_signals`

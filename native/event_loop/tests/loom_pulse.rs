@@ -1,0 +1,45 @@
+//! Is a turn that has just begun ever taken for one that lasts? All interleavings.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
+#![cfg(loom)]
+
+use event_loop::Pulse;
+use loom::sync::Arc;
+use loom::thread;
+
+/// The first turn lasts from 1 to 1,000; the second has lasted for 5 at most when it is looked at.
+#[test]
+fn a_new_turn_has_not_lasted() {
+    loom::model(|| {
+        let pulse = Arc::new(Pulse::new());
+        pulse.begins(1);
+        // The reader has the other thread: loom overlooks interleavings with a thread that reads
+        // a word before it writes it.
+        let watchdog = {
+            let pulse = Arc::clone(&pulse);
+            thread::spawn(move || match pulse.awake_for(1005) {
+                None | Some((0, _)) => {}
+                Some((1, lasted)) => assert!(lasted <= 5, "{lasted}"),
+                Some(wrong) => panic!("{wrong:?}"),
+            })
+        };
+        pulse.turned(1000);
+        pulse.rests();
+        pulse.begins(1003);
+        watchdog.join().expect("watchdog");
+        assert_eq!(pulse.awake_for(1005), Some((1, 2)));
+    });
+}
+
+#[test]
+fn one_of_two_interrupts() {
+    loom::model(|| {
+        let pulse = Arc::new(Pulse::new());
+        pulse.begins(1);
+        let other = {
+            let pulse = Arc::clone(&pulse);
+            thread::spawn(move || pulse.is_to_be_interrupted(0, 100))
+        };
+        let mine = pulse.is_to_be_interrupted(0, 100);
+        assert!(mine != other.join().expect("interrupter"));
+    });
+}
