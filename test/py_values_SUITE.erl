@@ -142,6 +142,13 @@ deep_values_are_refused_or_cross(_Config) ->
 
 %% The conversion keeps its own stack, so a thread with little room can do the same.
 deep_values_on_a_small_stack(_Config) ->
+    {ok, Built} = file:consult(filename:join(code:priv_dir(erlang_loop), "build_info")),
+    case proplists:get_value(python_version, Built) of
+        "3.13." ++ _ -> {skip, "CPython 3.13 itself overflows such a stack when it frees them"};
+        _ -> deep_values_on_a_small_stack()
+    end.
+
+deep_values_on_a_small_stack() ->
     there(fun() ->
         python_values:exec(
             "import threading, py_event_loop\n"

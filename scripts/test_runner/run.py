@@ -28,8 +28,8 @@ class Result:
 
 
 def run_step(step: Step, again: bool = False) -> Result:
-    if again:
-        step = replace(step, command=(*step.command, *step.again))
+    if again and step.again:
+        step = replace(step, command=step.again)
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{step.name}.log"
     reason = step.left_out()

@@ -19,6 +19,8 @@ CPYTHON_REPORT = LOGS / "cpython.json"
 PYTHON_BIN = Path(".venv/bin")
 # Built first: no step before it may have run.
 ERLANG_LOOP = ("sh", "-c", 'rebar3 compile && exec bin/erlang-loop "$@"', "sh")
+PYTEST = (*ERLANG_LOOP, "-m", "pytest", f"--junitxml={PYTEST_REPORT}")
+CPYTHON = (*ERLANG_LOOP, "test/cpython/run.py", "--report", str(CPYTHON_REPORT))
 
 
 def never_left_out() -> str:
@@ -34,7 +36,7 @@ class Step:
     env: Mapping[str, str] = field(default_factory=dict)
     # Why there is nothing to run here; empty if there is.
     left_out: Callable[[], str] = never_left_out
-    # Further arguments that leave only what failed the last time.
+    # The command for only what failed the last time, if there is one.
     again: Sequence[str] = ()
 
     @property
@@ -121,19 +123,19 @@ STEPS = (
     Step("ruff", (f"{PYTHON_BIN}/ruff", "check", "--no-cache", ".")),
     Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
     Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),
-    Step("ct", ("rebar3", "ct"), counts.common_test, again=("--retry",)),
+    Step("ct", ("rebar3", "ct"), counts.common_test, again=("scripts/ct_again",)),
     Step(
         "pytest",
-        (*ERLANG_LOOP, "-m", "pytest", f"--junitxml={PYTEST_REPORT}"),
+        PYTEST,
         lambda _output: counts.junit(PYTEST_REPORT),
         left_out=pytest_left_out,
-        again=("--last-failed",),
+        again=(*PYTEST, "--last-failed"),
     ),
     Step(
         "cpython",
-        (*ERLANG_LOOP, "test/cpython/run.py", "--report", str(CPYTHON_REPORT)),
+        CPYTHON,
         counts.cpython,
         left_out=cpython_left_out,
-        again=("--again",),
+        again=(*CPYTHON, "--again"),
     ),
 )

@@ -336,4 +336,5 @@ async def test_protocol_that_fails_loses_its_connection(loop, certificates, unha
     assert isinstance(unhandled.pop()["exception"], LookupError)
     while not protocol.lost:
         await asyncio.sleep(0.001)
-    assert transport.is_closing()
+    # Before Python 3.11 asyncio's transport knows only of being closed by its owner.
+    assert transport.is_closing() or sys.version_info < (3, 11)

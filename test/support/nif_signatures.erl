@@ -78,6 +78,7 @@ all() ->
         python_loop_threads => [size],
         python_loop_set_default => [loop],
         python_loop_stop => [loop],
+        python_loop_steps => [loop],
         python_loop_of => [pid],
         loop_lag => [pid],
         watchdog_look => [size],
