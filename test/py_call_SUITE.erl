@@ -9,6 +9,7 @@
 -export([
     a_function_is_called/1,
     names_are_atoms_binaries_or_strings/1,
+    the_same_function_by_other_names/1,
     a_method_is_called_by_its_dotted_name/1,
     keyword_arguments/1,
     a_coroutine_is_awaited/1,
@@ -75,6 +76,26 @@ end_per_testcase(_Case, Config) ->
 a_function_is_called(_Config) ->
     ?assertEqual({ok, 3}, py:call(called, add, [1, 2])),
     ?assertEqual({ok, 4.0}, py:call(math, sqrt, [16])).
+
+%% What names meant is remembered by their kinds: none may stand for another.
+the_same_function_by_other_names(_Config) ->
+    Kinds = fun(Name) -> [Name, atom_to_binary(Name), atom_to_list(Name)] end,
+    lists:foreach(
+        fun({Module, Function, Argument, Answer}) ->
+            _ = [
+                ?assertEqual({ok, Answer}, py:call(M, F, [Argument]))
+             || M <- Kinds(Module), F <- Kinds(Function), _ <- [first, again]
+            ]
+        end,
+        [
+            {posixpath, basename, <<"a/b\\c">>, <<"b\\c">>},
+            {ntpath, basename, <<"a/b\\c">>, <<"c">>},
+            {ntpath, normcase, <<"A">>, <<"a">>},
+            {posixpath, normcase, <<"A">>, <<"A">>}
+        ]
+    ),
+    ?assertError(badarg, py:call(<<255>>, basename, [<<"a">>])),
+    ?assertError(badarg, py:call(<<255>>, basename, [<<"a">>])).
 
 names_are_atoms_binaries_or_strings(_Config) ->
     ?assertEqual({ok, 3}, py:call(<<"called">>, "add", [1, 2])),

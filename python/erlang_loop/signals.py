@@ -8,6 +8,7 @@ loop, and brings the signals that Erlang does not handle.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import signal
@@ -28,6 +29,35 @@ if TYPE_CHECKING:
 RUNS_COMMAND = _native.runs_command()
 
 
+class _Alarm:
+    """The pipe that Python's C handler writes to while a loop runs that handles no signals itself.
+
+    It only ends the loop's sleep. So there is one for all loops, and a loop that never sleeps
+    need not watch it.
+    """
+
+    def __init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        self.read_end, self.write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.read_end, 4096)
+
+    def forked(self) -> None:
+        """A copy of the process has signals of its own."""
+        for end in (self.read_end, self.write_end):
+            os.close(end)
+        self.open()
+
+
+if RUNS_COMMAND:
+    ALARM = _Alarm()
+    os.register_at_fork(after_in_child=ALARM.forked)
+
+
 class _Handler(NamedTuple):
     callback: Callable[..., object]
     args: tuple[Any, ...]
@@ -43,8 +73,10 @@ class SignalHandlers(AsyncioLoop):
     may handle the same signal: each is told.
     """
 
-    #: Where Python's C handler writes the number of each signal: (read end, write end).
+    #: Where Python's C handler writes the number of each signal, for a loop that handles some:
+    #: (read end, write end).
     _signal_pipe: tuple[int, int] | None = None
+    _watches_alarm = False
     _signal_handlers: dict[int, _Handler]
 
     def add_signal_handler(
@@ -121,7 +153,18 @@ class SignalHandlers(AsyncioLoop):
         """
         if not RUNS_COMMAND or threading.get_ident() != threading.main_thread().ident:
             return None
-        return signal.set_wakeup_fd(self._open_signal_pipe(), warn_on_full_buffer=False)
+        if self._signal_pipe is None:
+            if not self._watches_alarm:
+                self._call_before_sleep()
+            return signal.set_wakeup_fd(ALARM.write_end, warn_on_full_buffer=False)
+        return signal.set_wakeup_fd(self._signal_pipe[1], warn_on_full_buffer=False)
+
+    def _before_sleep(self) -> None:
+        """Called by the native turn."""
+        # No fd may be left to watch it with: then a signal is taken with the next turn.
+        with contextlib.suppress(OSError):
+            self._add_reader(ALARM.read_end, ALARM.drain)
+            self._watches_alarm = True
 
     def _stop_listening(self, before: int | None) -> None:
         if before is not None and not self._has_python_signals():
@@ -151,6 +194,9 @@ class SignalHandlers(AsyncioLoop):
             return
         for sig in list(self._signal_handlers):
             self.remove_signal_handler(sig)
+        if self._watches_alarm:
+            self._watches_alarm = False
+            self._remove_reader(ALARM.read_end)
         if self._signal_pipe is not None:
             read_end, write_end = self._signal_pipe
             self._signal_pipe = None

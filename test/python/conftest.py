@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import signal
 import ssl
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -31,6 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ours: what only ErlangEventLoop does, or is for")
+    if sys.version_info < (3, 11):
+        # asyncio's TLS was another then: start_tls and errors leave transports unclosed.
+        ignored = "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
+        config.addinivalue_line("filterwarnings", ignored)
+    if sys.version_info < (3, 10):
+        # What the last uvicorn for it uses of websockets.
+        for text in ("websockets.legacy is", "websockets.server.WebSocketServerProtocol is"):
+            config.addinivalue_line("filterwarnings", f"ignore:{text} deprecated")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # The suite is a job in the background. The programs that tests interrupt are not.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -506,10 +506,10 @@ asyncio.run(main())
 
 def test_ignored_ctrl_c_stays_ignored() -> None:
     """As in `nohup` or a background job of a script: python leaves SIGINT alone then."""
-    code = "import signal; print(signal.getsignal(signal.SIGINT))"
+    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
     for command in (ERLANG_LOOP, PYTHON):
         shell = f"trap '' INT; exec {command} -c '{code}'"
-        assert run("/bin/sh", "-c", shell).out == f"{signal.SIG_IGN}\n"
+        assert run("/bin/sh", "-c", shell).out == "True\n"
 
 
 @pytest.mark.parametrize(
@@ -528,8 +528,8 @@ def test_sigwait_meets_no_thread_of_the_vm() -> None:
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGUSR2])
 say()
-print(signal.sigwait([signal.SIGUSR2]), flush=True)
-print(signal.sigwait([signal.SIGINT]))
+print(int(signal.sigwait([signal.SIGUSR2])), flush=True)
+print(int(signal.sigwait([signal.SIGINT])))
 """
     with running(ERLANG_LOOP, "-c", SAY + code) as program:
         program.wait_line("ready")
@@ -608,7 +608,7 @@ def test_repl_on_a_terminal() -> None:
 STREAMS = """
 import logging, sys, threading
 print(sys.stdout, sys.stderr, sys.stdout.fileno(), type(sys.stdout.buffer))
-print(sys.unraisablehook, threading.excepthook is threading.__excepthook__)
+print(sys.unraisablehook, threading.excepthook)
 print(logging.getLogger().handlers, logging.basicConfig.__module__)
 logging.warning("on %s", "stderr")
 """

@@ -40,9 +40,13 @@ def test_documented_signatures() -> None:
     def parameters(name: str) -> list[str]:
         return list(inspect.signature(getattr(erlang_asyncio, name)).parameters)
 
-    assert parameters("sleep") == ["delay", "result"]
-    assert parameters("gather") == ["coros_or_futures", "return_exceptions"]
-    assert parameters("wait") == ["fs", "timeout", "return_when"]
+    def without_loop(name: str) -> list[str]:
+        """Python 3.9 still has that parameter."""
+        return [parameter for parameter in parameters(name) if parameter != "loop"]
+
+    assert without_loop("sleep") == ["delay", "result"]
+    assert without_loop("gather") == ["coros_or_futures", "return_exceptions"]
+    assert without_loop("wait") == ["fs", "timeout", "return_when"]
     # From Python 3.14 on asyncio itself passes on what it is given.
     named = sys.version_info < (3, 14)
     assert parameters("create_task")[:2] == ["coro", "name" if named else "kwargs"]

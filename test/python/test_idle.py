@@ -59,5 +59,5 @@ async def test_events_of_a_parked_loop(loop):
 
 
 def send_when_parked(loop, parks: int, sock: socket.socket) -> None:
-    time.sleep(0.02)  # Longer than the loop waits by itself.
+    time.sleep(0.1)  # Longer than the loop waits by itself, also on a busy machine.
     sock.send(b"x")

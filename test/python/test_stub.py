@@ -119,7 +119,9 @@ def test_methods_take_what_the_stub_says(class_name: str) -> None:
             assert not inspect.isroutine(found), name
         elif isinstance(found, staticmethod):
             assert isinstance(node, ast.FunctionDef)
-            assert parameters_in_module(found, False) == parameters_in_stub(node, False), name
+            assert parameters_in_module(found.__func__, False) == parameters_in_stub(node, False), (
+                name
+            )
         elif isinstance(found, types.MethodDescriptorType):
             assert isinstance(node, ast.FunctionDef)
             assert parameters_in_module(found, True) == parameters_in_stub(node, True), name

@@ -260,7 +260,9 @@ async def test_wrong_arguments(loop, certificates):
 )
 async def test_whatever_is_written(loop, certificates, tls_server, data):
     """Longer than a record, and counted in bytes."""
-    if memoryview(data).itemsize > 1 and type(loop) is asyncio.SelectorEventLoop:
+    # Before Python 3.11 the code is asyncio's on both loops.
+    by_asyncio = type(loop) is asyncio.SelectorEventLoop or sys.version_info < (3, 11)
+    if memoryview(data).itemsize > 1 and by_asyncio:
         pytest.skip("asyncio counts the items of a memoryview as bytes")
     reader, writer = await asyncio.open_connection(HOST, tls_server, ssl=certificates.client)
     writer.write(data)

@@ -133,7 +133,7 @@ pub struct RawEvent {
     pub error: bool,
 }
 
-/// Room for the events of one poll. Starts small and doubles when it came back full, so that
+/// Room for the events of one poll. Starts with nothing, then small, and doubles when it came back full, so that
 /// an idle loop stays light and a busy one needs few calls.
 #[derive(Debug)]
 pub struct EventBuffer {
@@ -146,11 +146,11 @@ impl EventBuffer {
     const LAST: usize = 4096;
     const NOTHING: sys::EpollEvent = sys::EpollEvent { events: 0, u64: 0 };
 
-    /// Room for 64 events.
+    /// Room for 64 events, once there is a poll.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            events: vec![Self::NOTHING; Self::FIRST],
+            events: Vec::new(),
             len: 0,
         }
     }
@@ -170,7 +170,7 @@ impl EventBuffer {
     /// Whether the last poll filled the buffer: there may be more where that came from.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.len == self.events.len()
+        self.len > 0 && self.len == self.events.len()
     }
 
     /// Forgets the events.
@@ -193,7 +193,9 @@ impl EventBuffer {
     }
 
     fn clear_or_grow(&mut self) {
-        if self.is_full() && self.events.len() < Self::LAST {
+        if self.events.is_empty() {
+            self.events.resize(Self::FIRST, Self::NOTHING);
+        } else if self.is_full() && self.events.len() < Self::LAST {
             self.events.resize(self.events.len() * 2, Self::NOTHING);
         }
         self.clear();

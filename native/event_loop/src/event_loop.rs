@@ -47,9 +47,16 @@ impl EventLoop {
     /// # Errors
     /// [`Os`](Error::Os) when descriptors or memory have run out.
     pub fn new() -> Result<Self> {
-        let new = Self::with(Parking::new());
+        let new = Self::without_descriptors();
         new.set()?;
+        new.parking.take_notified();
         Ok(new)
+    }
+
+    /// As [`new`](Self::new), but it has no descriptors before it watches or waits for some.
+    #[must_use]
+    pub fn without_descriptors() -> Self {
+        Self::with(Parking::new())
     }
 
     /// A loop that may rest until its carrier is called. It has no descriptors before it watches
@@ -86,7 +93,10 @@ impl EventLoop {
         let set = EpollSet::new()?;
         set.add(self.parking.bell().fd()?, Interest::SIGNAL, WAKE_TOKEN)?;
         // If another thread was first, ours is closed again; the bell is the same.
-        Ok(self.set.get_or_init(|| set))
+        let set = self.set.get_or_init(|| set);
+        // An owner that naps because there was none must see it.
+        self.wake();
+        Ok(set)
     }
 
     /// The epoll set's descriptor, readable exactly while there are events. `None` for a loop
@@ -209,14 +219,21 @@ impl EventLoop {
     }
 
     /// Waits on the set itself, at most `timeout_ns`. A wake ends it, or keeps it from
-    /// beginning (then with no events, even if there are some).
+    /// beginning (then with no events, even if there are some). Without a set, waits for a wake.
     ///
     /// # Errors
     /// [`Closed`](Error::Closed), or what the kernel says.
     pub fn poll_direct(&self, buf: &mut EventBuffer, timeout_ns: Option<u64>) -> Result<usize> {
         buf.clear();
         self.check_open()?;
-        let set = self.set()?;
+        let Some(set) = self.set.get() else {
+            // Whoever makes one meanwhile wakes us.
+            self.counters.polls.add_owned(1);
+            if self.parking.nap(timeout_ns) {
+                self.counters.wakeups.add_owned(1);
+            }
+            return Ok(0);
+        };
         if !self.parking.begin_polling() {
             self.counters.wakeups.add_owned(1);
             return Ok(0);

@@ -17,7 +17,7 @@
 //! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex. Was RESTING: call the carrier |
 //! | NOTIFIED | AWAKE | owner | looks at inbox, timers and the epoll set again |
 //! | AWAKE | POLLING | owner | epoll wait: events end it by themselves |
-//! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd for it |
+//! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd for it, or there is none |
 //! | AWAKE | RESTING | owner | goes away: its [`Carrier`] comes back with a thread when called |
 //! | POLLING, PARKED, RESTING | AWAKE | owner | timed out, or events came |
 //!
@@ -183,6 +183,18 @@ impl Parking {
         }
     }
 
+    /// Sleeps until woken, at most `timeout` nanoseconds, for an owner that has no epoll set:
+    /// nothing but a wake can have something for it. May end without reason. `true`: there was a
+    /// wake, which is taken.
+    pub fn nap(&self, timeout: Option<u64>) -> bool {
+        let deadline = timeout.map(|ns| now_ns().saturating_add(ns));
+        if !self.announce(PARKED) {
+            return true;
+        }
+        self.state.wait(PARKED, deadline);
+        self.get_up()
+    }
+
     /// The BEAM reported the epoll fd: the request is used up. Any thread.
     pub fn disarmed(&self) {
         // This order is the invariant: an owner woken (or kept awake) by it asks again.
@@ -280,6 +292,23 @@ mod tests {
         assert_eq!(parking.park(nobody, None), Parked::NotArmed);
         assert!(!parking.is_armed());
         assert!(!parking.begin_polling());
+    }
+
+    #[test]
+    fn a_nap_ends_by_a_wake_or_in_time() {
+        let parking = Parking::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| parking.wake());
+            // It may end without reason.
+            while !parking.nap(None) {}
+        });
+        parking.wake();
+        assert!(parking.nap(None), "the wake comes first");
+        let before = Instant::now();
+        while before.elapsed() < Duration::from_millis(3) {
+            assert!(!parking.nap(Some(3_000_000)));
+        }
+        assert!(!parking.is_armed());
     }
 
     #[derive(Debug, Default)]

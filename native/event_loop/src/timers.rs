@@ -1,9 +1,12 @@
 //! Deadlines, earliest first, with cheap cancelling. The native loop keeps its `call_later`
 //! handles here; not shared, it lives on the loop's thread.
 //!
+//! New values wait beside the heap until the loop looks at its timers: those that are due by
+//! then, or cancelled, never enter it. All that are due are taken at once and sorted.
+//!
 //! Cancelling only flags the value, which its holder does: most timers are timeouts that never
-//! fire. Flagged entries are dropped when they reach the top, or all together once they are the
-//! majority, so they cost amortised constant time and never pile up.
+//! fire. Flagged entries are dropped when they are the newest or reach the top, or all together
+//! once they are the majority, so they cost amortised constant time and never pile up.
 //!
 //! Why std's binary heap: measured against a 4-ary one (safe code, whole entries or keys only),
 //! 24-byte entries, ns per operation. Popping is what a waiting loop notices; the rest is small
@@ -19,10 +22,13 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A value that can be called off while it is in the heap.
+/// A value that can be called off while it waits for its time.
 pub trait Cancel {
     /// Whether it was called off. Once true it stays true.
     fn is_cancelled(&self) -> bool;
+
+    /// It is no longer new: it goes into the heap, perhaps for long.
+    fn settles(&self) {}
 }
 
 impl<T: Cancel> Cancel for std::sync::Arc<T> {
@@ -35,6 +41,13 @@ struct Entry<T> {
     when_ns: u64,
     seq: u64,
     value: T,
+}
+
+impl<T> Entry<T> {
+    /// As one number, which compares without a branch.
+    fn key(&self) -> u128 {
+        (u128::from(self.when_ns) << 64) | u128::from(self.seq)
+    }
 }
 
 impl<T> Ord for Entry<T> {
@@ -61,6 +74,8 @@ impl<T> Eq for Entry<T> {}
 /// Values by deadline; equal deadlines in the order of their scheduling.
 pub struct TimerHeap<T: Cancel> {
     heap: BinaryHeap<Entry<T>>,
+    /// Those that came since the loop last looked, in the order of their scheduling.
+    fresh: Vec<Entry<T>>,
     seq: u64,
     cancelled: usize,
     /// Cancelled values that left the heap, for the caller to drop at a time of its choosing.
@@ -70,12 +85,15 @@ pub struct TimerHeap<T: Cancel> {
 impl<T: Cancel> TimerHeap<T> {
     /// So few cancelled entries are not worth a walk through the heap.
     const TOLERATED: usize = 64;
+    /// Room for so many new values is kept.
+    const KEPT: usize = 1024;
 
     /// No timers.
     #[must_use]
     pub fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
+            fresh: Vec::new(),
             seq: 0,
             cancelled: 0,
             buried: Vec::new(),
@@ -85,33 +103,46 @@ impl<T: Cancel> TimerHeap<T> {
     /// Keeps `value` until `when_ns`.
     pub fn schedule(&mut self, when_ns: u64, value: T) {
         self.seq += 1;
-        self.heap.push(Entry {
+        self.fresh.push(Entry {
             when_ns,
             seq: self.seq,
             value,
         });
     }
 
-    /// The caller has just flagged one of the values in here. Drops all flagged ones once they
-    /// are over half of the heap and more than a few.
+    /// The caller has just flagged one of the values in here. Drops it if it is the newest, and
+    /// all flagged ones once they are over half of the heap and more than a few.
     pub fn note_cancelled(&mut self) {
-        self.cancelled = self.heap.len().min(self.cancelled + 1);
-        if self.cancelled > Self::TOLERATED && self.cancelled > self.heap.len() / 2 {
-            let (live, dead): (Vec<_>, Vec<_>) = self
-                .heap
-                .drain()
-                .partition(|entry| !entry.value.is_cancelled());
-            self.heap = live.into();
-            self.buried
-                .extend(dead.into_iter().map(|entry| entry.value));
+        self.cancelled = self.len().min(self.cancelled + 1);
+        if let Some(newest) = self.fresh.pop_if(|entry| entry.value.is_cancelled()) {
+            self.bury(newest);
+        }
+        if self.cancelled > Self::TOLERATED && self.cancelled > self.len() / 2 {
+            let mut entries = std::mem::take(&mut self.heap).into_vec();
+            for entries in [&mut self.fresh, &mut entries] {
+                let dead = entries.extract_if(.., |entry| entry.value.is_cancelled());
+                self.buried.extend(dead.map(|entry| entry.value));
+            }
+            self.heap = entries.into();
             self.cancelled = 0;
         }
     }
 
     /// The earliest deadline of a value that was not cancelled.
     pub fn next_deadline(&mut self) -> Option<u64> {
+        self.settle();
         self.drop_cancelled_top();
         self.heap.peek().map(|entry| entry.when_ns)
+    }
+
+    /// As [`next_deadline`](Self::next_deadline), unless something is due by `now_ns`: then the
+    /// deadline of one that is, perhaps not the earliest, and the new ones need not settle.
+    pub fn next_deadline_by(&mut self, now_ns: u64) -> Option<u64> {
+        let due = |entry: &&Entry<T>| entry.when_ns <= now_ns && !entry.value.is_cancelled();
+        match self.fresh.iter().find(due) {
+            Some(entry) => Some(entry.when_ns),
+            None => self.next_deadline(),
+        }
     }
 
     /// The earliest value whose time has come by `now_ns`; never a cancelled one.
@@ -120,6 +151,21 @@ impl<T: Cancel> TimerHeap<T> {
             return None;
         }
         self.heap.pop().map(|entry| entry.value)
+    }
+
+    /// Hands out all values whose time has come by `now_ns`, earliest first; no cancelled ones.
+    pub fn take_due(&mut self, now_ns: u64, mut take: impl FnMut(T)) {
+        let mut due = self.settle_after(Some(now_ns));
+        let sorted = due.is_empty();
+        while let Some(entry) = self.pop_by(now_ns) {
+            match sorted {
+                true => take(entry.value),
+                false => due.push(entry),
+            }
+        }
+        due.sort_unstable_by_key(Entry::key);
+        due.drain(..).for_each(|entry| take(entry.value));
+        self.keep_room(due);
     }
 
     /// The cancelled values that have left the heap since the last call. Dropping one may run
@@ -131,36 +177,90 @@ impl<T: Cancel> TimerHeap<T> {
     /// How many are inside, cancelled ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() + self.fresh.len()
     }
 
     /// Whether nothing is inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.heap.is_empty() && self.fresh.is_empty()
     }
 
     /// How many are inside and were not reported as cancelled.
     #[must_use]
     pub fn live_len(&self) -> usize {
-        self.heap.len().saturating_sub(self.cancelled)
+        self.len().saturating_sub(self.cancelled)
     }
 
     /// The values in any order, cancelled ones included.
     pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        self.heap.iter().map(|entry| &entry.value)
+        let all = self.heap.iter().chain(&self.fresh);
+        all.map(|entry| &entry.value)
     }
 
     /// Drops everything.
     pub fn clear(&mut self) {
         self.heap.clear();
+        self.fresh.clear();
         self.cancelled = 0;
     }
 
     /// Takes everything out, in any order, cancelled ones included.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.cancelled = 0;
-        self.heap.drain().map(|entry| entry.value)
+        let all = self.heap.drain().chain(self.fresh.drain(..));
+        all.map(|entry| entry.value)
+    }
+
+    /// The new ones go into the heap.
+    pub fn settle(&mut self) {
+        self.settle_after(None);
+    }
+
+    /// The new ones go into the heap, but for those that are due by `due_ns`: they are the answer.
+    fn settle_after(&mut self, due_ns: Option<u64>) -> Vec<Entry<T>> {
+        if self.fresh.is_empty() {
+            return Vec::new();
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for dead in fresh.extract_if(.., |entry| entry.value.is_cancelled()) {
+            self.bury(dead);
+        }
+        let is_due = |entry: &mut Entry<T>| due_ns.is_some_and(|due_ns| entry.when_ns <= due_ns);
+        let due: Vec<_> = match fresh.iter_mut().all(is_due) {
+            true => std::mem::take(&mut fresh),
+            false => fresh.extract_if(.., is_due).collect(),
+        };
+        fresh.iter().for_each(|entry| entry.value.settles());
+        if self.heap.is_empty() {
+            // All at once, in linear time.
+            let heap = std::mem::replace(&mut self.heap, fresh.into());
+            fresh = heap.into_vec();
+        } else {
+            self.heap.extend(fresh.drain(..));
+        }
+        self.keep_room(fresh);
+        due
+    }
+
+    /// The next new values use the memory of `room`, which is empty.
+    fn keep_room(&mut self, mut room: Vec<Entry<T>>) {
+        if self.fresh.capacity() < room.capacity() && self.fresh.is_empty() {
+            room.shrink_to(Self::KEPT);
+            self.fresh = room;
+        }
+    }
+
+    /// The earliest in the heap, if it is due; cancelled ones are buried.
+    fn pop_by(&mut self, now_ns: u64) -> Option<Entry<T>> {
+        while self.heap.peek()?.when_ns <= now_ns {
+            let entry = self.heap.pop()?;
+            if !entry.value.is_cancelled() {
+                return Some(entry);
+            }
+            self.bury(entry);
+        }
+        None
     }
 
     fn drop_cancelled_top(&mut self) {
@@ -169,10 +269,16 @@ impl<T: Cancel> TimerHeap<T> {
             .peek()
             .is_some_and(|entry| entry.value.is_cancelled())
         {
-            self.buried.extend(self.heap.pop().map(|entry| entry.value));
-            // Saturating: it may not have been noted yet.
-            self.cancelled = self.cancelled.saturating_sub(1);
+            if let Some(entry) = self.heap.pop() {
+                self.bury(entry);
+            }
         }
+    }
+
+    fn bury(&mut self, entry: Entry<T>) {
+        self.buried.push(entry.value);
+        // Saturating: it may not have been noted yet.
+        self.cancelled = self.cancelled.saturating_sub(1);
     }
 }
 
@@ -237,6 +343,42 @@ mod tests {
         assert_eq!(heap.next_deadline(), Some(2));
         assert_eq!(heap.pop_due(2).map(|value| value.0), Some(2));
         assert!(heap.pop_due(u64::MAX).is_none() && heap.is_empty());
+    }
+
+    #[test]
+    fn all_that_are_due_come_at_once_new_and_old() {
+        let mut heap = TimerHeap::new();
+        for (when, id) in [(7, 1), (3, 2), (50, 3), (5, 4)] {
+            heap.schedule(when, flag(id));
+        }
+        assert_eq!(heap.next_deadline(), Some(3));
+        let dead = flag(5);
+        heap.schedule(4, dead.clone());
+        for (when, id) in [(5, 6), (60, 7), (1, 8), (7, 9)] {
+            heap.schedule(when, flag(id));
+        }
+        dead.1.set(true);
+        heap.note_cancelled();
+        assert!(heap.next_deadline_by(10).is_some_and(|when| when <= 10));
+        let mut due = Vec::new();
+        heap.take_due(10, |value| due.push(value.0));
+        assert_eq!(due, [8, 2, 4, 6, 1, 9]);
+        assert_eq!((heap.len(), heap.live_len()), (2, 2));
+        assert_eq!(heap.take_buried().len(), 1);
+        assert_eq!(heap.next_deadline_by(10), Some(50));
+        heap.take_due(49, |value| panic!("{} is not due", value.0));
+    }
+
+    #[test]
+    fn the_newest_is_dropped_as_soon_as_it_is_cancelled() {
+        let mut heap = TimerHeap::new();
+        heap.schedule(1, flag(1));
+        let newest = flag(2);
+        heap.schedule(2, newest.clone());
+        newest.1.set(true);
+        heap.note_cancelled();
+        assert_eq!((heap.len(), heap.live_len()), (1, 1));
+        assert_eq!(heap.take_buried().len(), 1);
     }
 
     #[test]

@@ -309,3 +309,34 @@ fn a_carried_loop_gets_what_is_posted() {
         }
     });
 }
+
+/// An owner without an epoll set: what is posted ends its nap, and so does the set that another
+/// thread makes meanwhile.
+#[test]
+fn a_nap_misses_neither_a_post_nor_a_new_set() {
+    check(|| {
+        let scene = Scene::new();
+        let poster = thread::spawn({
+            let scene = scene.clone();
+            move || scene.post(1)
+        });
+        let maker = thread::spawn({
+            let scene = scene.clone();
+            move || {
+                // The set is there; here the flag stands for it.
+                scene.event.swap(true, Ordering::AcqRel);
+                scene.parking.wake();
+            }
+        });
+        let mut taken = 0;
+        while taken == 0 || !scene.event.load(Ordering::Acquire) {
+            scene.inbox.take_all(|value| taken += value);
+            if taken == 0 || !scene.event.load(Ordering::Acquire) {
+                scene.parking.nap(None);
+            }
+        }
+        assert_eq!(taken, 1);
+        poster.join().expect("no panic");
+        maker.join().expect("no panic");
+    });
+}

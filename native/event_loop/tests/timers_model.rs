@@ -25,7 +25,10 @@ enum Step {
     Cancel(usize),
     /// Pops everything due by this time.
     Pop(u64),
+    /// The same at once.
+    Take(u64),
     NextDeadline,
+    NextDeadlineBy(u64),
     Clear,
 }
 
@@ -35,6 +38,8 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (0_u64..50).prop_map(Step::Schedule),
         8 => any::<usize>().prop_map(Step::Cancel),
         1 => (0_u64..50).prop_map(Step::Pop),
+        1 => (0_u64..50).prop_map(Step::Take),
+        1 => (0_u64..50).prop_map(Step::NextDeadlineBy),
         2 => Just(Step::NextDeadline),
         1 => (0_u64..400).prop_map(|n| if n == 0 { Step::Clear } else { Step::NextDeadline }),
     ]
@@ -79,6 +84,19 @@ impl Pair {
                     prop_assert_eq!(popped, Some(expected.id));
                 }
                 prop_assert!(self.heap.pop_due(now).is_none());
+            }
+            Step::Take(now) => {
+                let due = self.model.partition_point(|(when, _)| *when <= now);
+                let expected: Vec<_> = self.model.drain(..due).map(|(_, one)| one.id).collect();
+                let mut taken = Vec::new();
+                self.heap.take_due(now, |timer| taken.push(timer.id));
+                prop_assert_eq!(taken, expected);
+            }
+            Step::NextDeadlineBy(now) => {
+                let expected = self.model.first().map(|(when, _)| *when);
+                let deadline = self.heap.next_deadline_by(now);
+                let both_due = deadline.max(expected).is_some_and(|when| when <= now);
+                prop_assert!(deadline == expected || (expected.is_some() && both_due));
             }
             Step::NextDeadline => {
                 let expected = self.model.first().map(|(when, _)| *when);

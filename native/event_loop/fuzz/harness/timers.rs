@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
     let mut model: Vec<(u64, usize, Rc<Cell<bool>>)> = Vec::new();
     let mut next = 0;
     while let Some(step) = bytes.next() {
-        match step % 8 {
+        match step % 9 {
             0..=3 => {
                 let when = bytes.below(32) as u64;
                 let cancelled = Rc::new(Cell::new(false));
@@ -60,6 +60,14 @@ pub fn run(data: &[u8]) {
                     let (when, id, _) = model.remove(0);
                     assert!(when <= now && id == timer.id);
                 }
+                assert!(model.first().is_none_or(|(when, ..)| *when > now));
+            }
+            7 => {
+                let now = bytes.below(34) as u64;
+                heap.take_due(now, |timer| {
+                    let (when, id, _) = model.remove(0);
+                    assert!(when <= now && id == timer.id);
+                });
                 assert!(model.first().is_none_or(|(when, ..)| *when > now));
             }
             _ => {

@@ -1,5 +1,6 @@
 //! Who asked for the Python code that runs.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use rustler::{Env, LocalPid, Term};
@@ -42,6 +43,13 @@ impl Origin {
 
     pub fn leader<'a>(&self, env: Env<'a>) -> Term<'a> {
         self.leader.in_env(env)
+    }
+
+    /// Tells most processes apart.
+    pub fn caller_number(&self) -> usize {
+        let mut hasher = DefaultHasher::new();
+        self.caller.hash(&mut hasher);
+        hasher.finish() as usize
     }
 
     /// Whether code of both prints to the same place and was asked for by the same process.

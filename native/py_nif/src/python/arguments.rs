@@ -8,11 +8,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-pub enum Arguments {
-    None,
-    One(Py<PyAny>),
-    Many(Py<PyTuple>),
-}
+/// One word, as every timer has one: nothing, a tuple of them all, or the only one, unless that is
+/// a tuple itself.
+pub struct Arguments(Option<Py<PyAny>>);
 
 /// Up to this many are handed over on the stack, with room for the `self` of a bound method in
 /// front: then nothing is allocated for the call.
@@ -22,6 +20,15 @@ const ON_STACK: usize = 6;
 pub const ROOM_IN_FRONT: usize = 1 << (usize::BITS - 1);
 
 impl Arguments {
+    pub const NONE: Arguments = Arguments(None);
+
+    pub fn one(argument: Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(match is_tuple(&argument) {
+            false => Arguments(Some(argument.unbind())),
+            true => PyTuple::new(argument.py(), [argument])?.into(),
+        })
+    }
+
     /// # Safety
     /// Attached; `count` live objects are at `first`.
     #[inline]
@@ -33,10 +40,8 @@ impl Arguments {
         // SAFETY: by the contract above; a tuple holds its items with references of its own.
         unsafe {
             match count {
-                0 => Ok(Arguments::None),
-                1 => Ok(Arguments::One(
-                    Bound::from_borrowed_ptr(py, *first).unbind(),
-                )),
+                0 => Ok(Self::NONE),
+                1 => Self::one(Bound::from_borrowed_ptr(py, *first)),
                 _ => {
                     let tuple = ffi::PyTuple_New(count as ffi::Py_ssize_t);
                     let tuple = Bound::from_owned_ptr_or_err(py, tuple)?;
@@ -45,7 +50,7 @@ impl Arguments {
                         ffi::Py_INCREF(item);
                         ffi::PyTuple_SET_ITEM(tuple.as_ptr(), index as ffi::Py_ssize_t, item);
                     }
-                    Ok(Arguments::Many(tuple.cast_into_unchecked().unbind()))
+                    Ok(Arguments(Some(tuple.unbind())))
                 }
             }
         }
@@ -58,57 +63,56 @@ impl Arguments {
         // SAFETY: attached, and all pointers are live objects we hold references to; the result
         // is a new reference, or null with an exception set.
         unsafe {
-            let result = match self {
-                Arguments::None => ffi::PyObject_CallNoArgs(function),
-                Arguments::One(one) => ffi::PyObject_CallOneArg(function, one.as_ptr()),
-                Arguments::Many(many) => call_many(function, many.as_ptr()),
+            let result = match &self.0 {
+                None => ffi::PyObject_CallNoArgs(function),
+                Some(many) if is_tuple(many.bind(py)) => call_many(function, many.as_ptr()),
+                Some(one) => ffi::PyObject_CallOneArg(function, one.as_ptr()),
             };
             Bound::from_owned_ptr_or_err(py, result).map(drop)
         }
     }
 
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Arguments::None => Arguments::None,
-            Arguments::One(one) => Arguments::One(one.clone_ref(py)),
-            Arguments::Many(many) => Arguments::Many(many.clone_ref(py)),
-        }
+        Arguments(self.0.as_ref().map(|object| object.clone_ref(py)))
     }
 
     pub fn to_tuple(&self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
-        Ok(match self {
-            Arguments::None => PyTuple::empty(py).unbind(),
-            Arguments::One(one) => PyTuple::new(py, [one])?.unbind(),
-            Arguments::Many(many) => many.clone_ref(py),
-        })
+        let Some(object) = &self.0 else {
+            return Ok(PyTuple::empty(py).unbind());
+        };
+        match object.bind(py).cast_exact::<PyTuple>() {
+            Ok(many) => Ok(many.clone().unbind()),
+            Err(_) => PyTuple::new(py, [object]).map(Bound::unbind),
+        }
     }
 
     /// As dropping it, without asking whether this thread is attached.
     #[inline]
     pub fn drop_ref(self, py: Python<'_>) {
-        match self {
-            Arguments::None => (),
-            Arguments::One(one) => one.drop_ref(py),
-            Arguments::Many(many) => many.drop_ref(py),
+        if let Some(object) = self.0 {
+            object.drop_ref(py);
         }
     }
 
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self {
-            Arguments::None => Ok(()),
-            Arguments::One(one) => visit.call(one),
-            Arguments::Many(many) => visit.call(many),
-        }
+        visit.call(&self.0)
     }
 }
 
 impl From<Bound<'_, PyTuple>> for Arguments {
     fn from(tuple: Bound<'_, PyTuple>) -> Self {
         match tuple.len() {
-            0 => Arguments::None,
-            _ => Arguments::Many(tuple.unbind()),
+            0 => Arguments::NONE,
+            _ if is_tuple(&tuple) => Arguments(Some(tuple.into_any().unbind())),
+            // Of a subclass, which would be taken for an argument.
+            count => Arguments(Some(tuple.get_slice(0, count).into_any().unbind())),
         }
     }
+}
+
+#[inline]
+fn is_tuple(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyTuple>()
 }
 
 /// # Safety

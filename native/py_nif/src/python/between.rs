@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -61,11 +60,10 @@ impl Waiting {
         [&mut self.microtasks, &mut self.urgent, &mut self.idle].map(std::mem::take)
     }
 
-    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+    pub fn all(&self) -> impl Iterator<Item = &Py<Handle>> {
         [&self.microtasks, &self.urgent, &self.idle]
             .into_iter()
             .flatten()
-            .try_for_each(|handle| visit.call(handle))
     }
 }
 

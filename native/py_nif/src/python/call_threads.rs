@@ -38,6 +38,15 @@ use crate::tasks::{Request, Task};
 
 /// So long may calls wait for a call that does not end before another thread takes them.
 const PATIENCE: Duration = Duration::from_millis(2);
+/// One caller after another needs some 10 us for its next call. With many of them there are calls
+/// anyway, and a longer spin would only keep their schedulers from a CPU.
+const SPIN: WaitPolicy = WaitPolicy {
+    spin_start_ns: 10_000,
+    spin_max_ns: 20_000,
+    direct_ns: 0,
+    near_timer_ns: 0,
+    beam_margin_ns: 0,
+};
 /// So long a thread beyond the first stays without work.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -260,7 +269,7 @@ fn worker() {
 
 fn work() {
     ensure_standby();
-    let mut habit = Spin::new(&WaitPolicy::default());
+    let mut habit = Spin::new(&SPIN);
     let mut began = pool().age;
     while wait_for_work(&mut habit, &mut began) {
         Python::attach(|py| {

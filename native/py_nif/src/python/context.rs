@@ -2,10 +2,70 @@
 //! in between.
 #![allow(unsafe_code)]
 
+use std::mem::ManuallyDrop;
+use std::ptr;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::arguments::Arguments;
+use super::collector;
+
+/// The context of a handle. A copy made for that handle is ignored by the collector meanwhile;
+/// CPython, which frees it, takes for granted that it is not, so it is noticed before.
+pub struct HandleContext(Py<PyAny>);
+
+impl HandleContext {
+    /// `given`, or a copy of the current one. `ignored`: for a handle that the collector ignores,
+    /// one of many.
+    #[inline]
+    pub fn new(
+        py: Python<'_>,
+        given: Option<Bound<'_, PyAny>>,
+        ignored: bool,
+    ) -> PyResult<HandleContext> {
+        if let Some(given) = given {
+            return Ok(HandleContext(given.unbind()));
+        }
+        let copy = copy_current(py)?;
+        if ignored {
+            collector::ignore(&copy);
+        }
+        Ok(HandleContext(copy))
+    }
+
+    /// The context itself, for somebody who may keep it.
+    pub fn to_show(&self, py: Python<'_>) -> Py<PyAny> {
+        collector::notice(&self.0);
+        self.0.clone_ref(py)
+    }
+
+    /// As it is, for the time of a call.
+    #[inline]
+    pub fn to_enter(&self, py: Python<'_>) -> Py<PyAny> {
+        self.0.clone_ref(py)
+    }
+
+    pub fn object(&self) -> &Py<PyAny> {
+        &self.0
+    }
+
+    /// As dropping it, without asking whether this thread is attached.
+    #[inline]
+    pub fn drop_ref(self, py: Python<'_>) {
+        collector::notice(&self.0);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: what it is read from is never used or dropped again.
+        unsafe { ptr::read(&this.0) }.drop_ref(py);
+    }
+}
+
+impl Drop for HandleContext {
+    #[inline]
+    fn drop(&mut self) {
+        collector::notice(&self.0);
+    }
+}
 
 /// `contextvars.copy_context()`.
 pub fn copy_current(py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,12 +13,15 @@ use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
 use super::arguments::Arguments;
 use super::collector;
-use super::context;
+use super::context::{self, HandleContext};
 use super::gil_slot::GilSlot;
 #[cfg(not(Py_GIL_DISABLED))]
 use super::handle_pool;
 use super::loop_class::Loop;
 use super::transports::is_fatal;
+
+/// CPython keeps more freed contexts than these to be used again.
+const FEW: usize = 64;
 
 /// What debug mode keeps of a handle.
 #[derive(Default)]
@@ -63,7 +67,7 @@ impl Call {
 #[pyclass(subclass, frozen, weakref, module = "erlang_loop._native")]
 pub struct Handle {
     call: GilSlot<Call>,
-    context: GilSlot<Py<PyAny>>,
+    context: GilSlot<HandleContext>,
     owner: GilSlot<Py<Loop>>,
     /// Only changed with the GIL; atomic so that the timer heap may look at it without a token.
     /// Relaxed: the GIL orders it.
@@ -85,12 +89,16 @@ impl Handle {
         call: Call,
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Handle> {
-        let py = owner.py();
-        let context = match context {
-            Some(context) => context.unbind(),
-            None => context::copy_current(py)?,
-        };
-        let origin = match owner.get().debug.get(py) {
+        let context = HandleContext::new(owner.py(), context, false)?;
+        Self::build_in(owner, call, context)
+    }
+
+    pub fn build_in(
+        owner: &Bound<'_, Loop>,
+        call: Call,
+        context: HandleContext,
+    ) -> PyResult<Handle> {
+        let origin = match owner.get().debug.get(owner.py()) {
             false => None,
             true => Some(Box::new(Origin {
                 traceback: Some(owner.call_method0("_creation_traceback")?.unbind()),
@@ -120,35 +128,41 @@ impl Handle {
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<Handle>> {
         let py = owner.py();
+        // A few contexts are used again before the collector comes.
+        let crowded = owner.get().ready.with(py, |ready| ready.len()) > FEW;
+        let context = HandleContext::new(py, context, crowded)?;
         #[cfg(not(Py_GIL_DISABLED))]
         if !owner.get().debug.get(py) {
-            if let Some(used) = handle_pool::take(py) {
-                used.get().use_again(owner, call, context)?;
+            if let Some(used) = handle_pool::take::<Handle>(py) {
+                used.get().use_again(owner, call, context);
                 return Ok(used);
             }
         }
-        let handle = Py::new(py, Self::build(owner, call, context)?)?;
+        let handle = Py::new(py, Self::build_in(owner, call, context)?)?;
         collector::ignore(&handle);
         Ok(handle)
     }
 
+    /// For one from `handle_pool`.
     #[inline]
     #[cfg(not(Py_GIL_DISABLED))]
-    fn use_again(
-        &self,
-        owner: &Bound<'_, Loop>,
-        call: Call,
-        context: Option<Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
+    pub fn use_again(&self, owner: &Bound<'_, Loop>, call: Call, context: HandleContext) {
         let py = owner.py();
-        let context = match context {
-            Some(context) => context.unbind(),
-            None => context::copy_current(py)?,
-        };
         self.call.replace(py, Some(call));
         self.context.replace(py, Some(context));
         self.owner.replace(py, Some(owner.clone().unbind()));
-        Ok(())
+    }
+
+    /// The collector visits it from now on: somebody else has it, too.
+    #[cold]
+    pub fn notice(slf: &Py<Handle>) {
+        let handle = slf.get();
+        handle.context.visit(|context| {
+            if let Some(context) = context {
+                collector::notice(context.object());
+            }
+        });
+        collector::notice(slf);
     }
 
     /// Makes it as `handle_pool` keeps it.
@@ -235,7 +249,10 @@ impl Handle {
             // Cancelled by an earlier callback of the same turn.
             return Ok(());
         };
-        let Some(context) = handle.context.cloned(py) else {
+        let context = handle
+            .context
+            .look(py, |context| context.map(|context| context.to_enter(py)));
+        let Some(context) = context else {
             return Ok(());
         };
         let result = context::run(py, &context, &call.callback, &call.arguments);
@@ -293,7 +310,8 @@ impl Handle {
     }
 
     fn get_context(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.context.cloned(py)
+        self.context
+            .look(py, |context| context.map(|context| context.to_show(py)))
     }
 
     fn _run(slf: &Bound<'_, Self>) -> PyResult<()> {
@@ -344,7 +362,8 @@ impl Handle {
 
     #[getter(_context)]
     fn context_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.context.cloned(py)
+        self.context
+            .look(py, |context| context.map(|context| context.to_show(py)))
     }
 
     #[getter(_loop)]
@@ -366,7 +385,8 @@ impl Handle {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.context.visit(|context| visit.call(context))?;
+        self.context
+            .visit(|context| visit.call(context.map(HandleContext::object)))?;
         self.owner.visit(|owner| visit.call(owner))?;
         self.call.visit(|call| match call {
             Some(call) => {
@@ -379,5 +399,13 @@ impl Handle {
 
     fn __clear__(&self, py: Python<'_>) {
         drop(self.call.take(py));
+    }
+}
+
+impl Handle {
+    /// The context, for the collector: see `loop_traverse`.
+    pub fn context_pointer(&self) -> Option<*mut ffi::PyObject> {
+        self.context
+            .visit(|context| context.map(|context| context.object().as_ptr()))
     }
 }

@@ -1,5 +1,5 @@
-//! Handles that were used, to be used again: `call_soon` then makes no object, only fills one in
-//! (`bench/`: call_soon chain and burst).
+//! Handles that were used, to be used again: `call_soon` and `call_later` then make no object, only
+//! fill one in (`bench/`: call_soon chain and burst, timers).
 //!
 //! A handle that dies is emptied and kept, with its Rust value whole, instead of being freed.
 //! Guarded by the GIL; without one, handles are made and freed as other objects are.
@@ -10,52 +10,87 @@ use std::ptr::{self, NonNull};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::PyClass;
 
 use super::handle::Handle;
+use super::timer_handle::TimerHandle;
 
-/// Some 100 bytes each, so 1.6 MiB at most, once a burst of callbacks was that large.
+/// Some 100 bytes each, so 1.6 MiB of a class at most, once a burst of callbacks was that large.
 const KEPT: usize = 16 * 1024;
 
-struct Pool {
+pub struct Pool {
     class: *mut ffi::PyTypeObject,
     /// What frees a handle for good: the class's own `tp_dealloc`.
     free: Option<ffi::destructor>,
     unused: Vec<NonNull<ffi::PyObject>>,
 }
 
-struct Guarded(UnsafeCell<Pool>);
+pub struct Guarded(UnsafeCell<Pool>);
 
 // SAFETY: only looked at by attached threads, of which there is one at a time; no function here
 // runs Python code while it has a reference to what is inside.
 unsafe impl Sync for Guarded {}
 
-static POOL: Guarded = Guarded(UnsafeCell::new(Pool {
-    class: ptr::null_mut(),
-    free: None,
-    unused: Vec::new(),
-}));
+impl Guarded {
+    const fn new() -> Self {
+        Guarded(UnsafeCell::new(Pool {
+            class: ptr::null_mut(),
+            free: None,
+            unused: Vec::new(),
+        }))
+    }
+}
+
+/// A class whose instances are used again.
+pub trait Kept: PyClass {
+    fn pool() -> &'static Guarded;
+
+    /// What is to be emptied of one.
+    fn handle<'a>(kept: &'a Bound<'_, Self>) -> &'a Handle;
+}
+
+impl Kept for Handle {
+    fn pool() -> &'static Guarded {
+        static POOL: Guarded = Guarded::new();
+        &POOL
+    }
+
+    fn handle<'a>(kept: &'a Bound<'_, Self>) -> &'a Handle {
+        kept.get()
+    }
+}
+
+impl Kept for TimerHandle {
+    fn pool() -> &'static Guarded {
+        static POOL: Guarded = Guarded::new();
+        &POOL
+    }
+
+    fn handle<'a>(kept: &'a Bound<'_, Self>) -> &'a Handle {
+        kept.as_super().get()
+    }
+}
 
 /// Makes dead handles come here. Called once, before the first handle is made.
-pub fn install(class: &Bound<'_, PyType>) {
-    let class = class.as_type_ptr();
+pub fn install<T: Kept>(py: Python<'_>) {
+    let class = py.get_type::<T>().as_type_ptr();
     // SAFETY: attached; the class is a heap type of ours, whose slots its maker may set. See
     // `Guarded` for the pool.
     unsafe {
-        let pool = &mut *POOL.0.get();
+        let pool = &mut *T::pool().0.get();
         pool.class = class;
-        pool.free = (*class).tp_dealloc.replace(keep);
+        pool.free = (*class).tp_dealloc.replace(keep::<T>);
     }
 }
 
 /// An empty handle, if there is one.
 #[inline]
-pub fn take(py: Python<'_>) -> Option<Py<Handle>> {
+pub fn take<T: Kept>(py: Python<'_>) -> Option<Py<T>> {
     // SAFETY: attached, as `py` shows. What is in the pool is an instance of the class without
     // references to it (`keep`); `PyObject_Init` makes it one with a single reference, which we
     // own, and takes the reference to the class that `keep` let go of.
     unsafe {
-        let pool = &mut *POOL.0.get();
+        let pool = &mut *T::pool().0.get();
         let object = pool.unused.pop()?.as_ptr();
         ffi::PyObject_Init(object, pool.class);
         Some(
@@ -66,12 +101,12 @@ pub fn take(py: Python<'_>) -> Option<Py<Handle>> {
     }
 }
 
-/// `tp_dealloc` of `Handle`, and of its subclasses when they are done with what is theirs.
-unsafe extern "C" fn keep(object: *mut ffi::PyObject) {
+/// `tp_dealloc` of the class; of its subclasses, too, when they are done with what is theirs.
+unsafe extern "C" fn keep<T: Kept>(object: *mut ffi::PyObject) {
     // SAFETY: called by CPython, attached, for an object without references. Every read of the
     // pool ends before code that may come back here.
     unsafe {
-        let pool = POOL.0.get();
+        let pool = T::pool().0.get();
         if ffi::Py_TYPE(object) != (*pool).class || (*pool).unused.len() >= KEPT {
             if let Some(free) = (*pool).free {
                 free(object);
@@ -81,8 +116,8 @@ unsafe extern "C" fn keep(object: *mut ffi::PyObject) {
         ffi::PyObject_GC_UnTrack(object.cast());
         ffi::PyObject_ClearWeakRefs(object);
         let py = Python::assume_attached();
-        let handle = Borrowed::from_ptr(py, object).cast_unchecked::<Handle>();
-        handle.get().let_go(py);
+        let kept = Borrowed::from_ptr(py, object).cast_unchecked::<T>();
+        T::handle(&kept).let_go(py);
         ffi::Py_DECREF((*pool).class.cast());
         // Letting go may have run code that filled the pool: it grows a little then.
         (*pool).unused.push(NonNull::new_unchecked(object));

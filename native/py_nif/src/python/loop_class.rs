@@ -34,7 +34,7 @@ use crate::output::Origin;
 pub struct Loop {
     /// False while CPython makes the object: giving an instance of a Python subclass its
     /// `__dict__` may start the collector, which then sees these fields as zeroes.
-    born: bool,
+    pub(super) born: bool,
     /// Let go of by `close()`, and its fds with it.
     pub(super) native: GilCell<Option<Arc<NativeLoop>>>,
     id: u64,
@@ -57,6 +57,8 @@ pub struct Loop {
     /// Nanoseconds after which a handler is named (`blocking`).
     pub threshold: GilCell<Option<u64>>,
     pub last_look: GilCell<u64>,
+    /// `_before_sleep()` is to be called.
+    pub before_sleep: GilCell<bool>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
     pub(super) callbacks: GilCell<u64>,
     /// Transports with data that waits for the end of the callback.
@@ -136,6 +138,7 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilCell::default(),
+            before_sleep: GilCell::default(),
             between: GilCell::default(),
             beside: GilCell::default(),
             threshold: GilCell::default(),
@@ -239,10 +242,7 @@ impl Loop {
 
     fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
         // Native transports wait in the same queue; what they do has no handle.
-        let cloned = |item: &Item| match item {
-            Item::Callback(handle) => Some(handle.clone_ref(py)),
-            _ => None,
-        };
+        let cloned = |item: &Item| item.callback().map(|handle| handle.clone_ref(py));
         self.ready
             .with(py, |ready| ready.iter().filter_map(cloned).collect())
     }
@@ -257,7 +257,10 @@ impl Loop {
 
     /// In no order.
     fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
-        let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
+        let cloned = |timer: &Scheduled| {
+            Handle::notice(&timer.0);
+            timer.0.clone_ref(py)
+        };
         self.timers
             .with(py, |timers| timers.iter().map(cloned).collect())
     }
@@ -276,6 +279,7 @@ impl Loop {
     /// One turn: wait if there is nothing to run, then run what is ready.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
         let result = turn::run(slf);
+        slf.get().settle_timers(slf.py());
         slf.get().with_pulse(slf.py(), Pulse::rests);
         result
     }
@@ -292,15 +296,21 @@ impl Loop {
                 break result;
             }
         };
+        this.settle_timers(slf.py());
         this.with_pulse(slf.py(), Pulse::rests);
         result
+    }
+
+    /// Has `_before_sleep()` called, once, in the next turn that has nothing to run.
+    fn _call_before_sleep(&self, py: Python<'_>) {
+        self.before_sleep.set(py, true);
     }
 
     fn stop(&self, py: Python<'_>) {
         self.stopping.set(py, true);
     }
 
-    fn is_running(&self, py: Python<'_>) -> bool {
+    pub(super) fn is_running(&self, py: Python<'_>) -> bool {
         self.thread.get(py).is_some()
     }
 
@@ -383,7 +393,7 @@ impl Loop {
         Ok(self.native(py)?.core.counters.snapshot().iter().collect())
     }
 
-    // ---- garbage collection ----
+    // ---- garbage collection; handles are the business of `loop_traverse` ----
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         if !self.born {
@@ -394,13 +404,6 @@ impl Loop {
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
-        result?;
-        let mut result = Ok(());
-        self.beside.visit(|beside| result = beside.traverse(visit));
-        result?;
-        let mut result = Ok(());
-        self.timers
-            .visit(|timers| result = timers.iter().try_for_each(|timer| visit.call(&timer.0)));
         result?;
         let mut result = Ok(());
         self.requested

@@ -180,6 +180,14 @@ impl Loop {
         }));
     }
 
+    /// The collector sees all timers from here on: no turn comes that would see to it.
+    pub fn settle_timers(&self, py: Python<'_>) {
+        drop(self.timers.with(py, |timers| {
+            timers.settle();
+            timers.take_buried()
+        }));
+    }
+
     pub fn schedule(
         slf: &Bound<'_, Self>,
         when: f64,
@@ -187,11 +195,14 @@ impl Loop {
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<TimerHandle>> {
         let py = slf.py();
-        let handle = Handle::build(slf, call, context)?;
-        let timer = TimerHandle::build(py, handle, when)?;
+        let this = slf.get();
+        let timer = TimerHandle::build(slf, call, context, when)?;
         let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
-        slf.get()
-            .timers
+        if !this.is_running(py) {
+            // It may never get a turn, in which timers settle.
+            Handle::notice(&entry.0);
+        }
+        this.timers
             .with(py, |timers| timers.schedule(nanoseconds(when), entry));
         Ok(timer)
     }

@@ -5,6 +5,7 @@
 //! (`runners`): that process may die at any time after, and the loop then knows.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use rustler::{Encoder, LocalPid};
@@ -71,6 +72,14 @@ pub struct Start {
 // ---- the loop for coroutines of `py:call` ----
 
 static DEFAULT: Mutex<Weak<NativeLoop>> = Mutex::new(Weak::new());
+/// How often it was set; changed under the lock.
+static SET: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// What this thread has seen, after so many times: every request asks, and a lock would be one
+    /// place for all schedulers to meet.
+    static SEEN: RefCell<(u64, Weak<NativeLoop>)> = const { RefCell::new((0, Weak::new())) };
+}
 
 fn default() -> MutexGuard<'static, Weak<NativeLoop>> {
     // Only ever replaced whole.
@@ -80,11 +89,19 @@ fn default() -> MutexGuard<'static, Weak<NativeLoop>> {
 }
 
 pub fn set_default_loop(native: &Arc<NativeLoop>) {
-    *default() = Arc::downgrade(native);
+    let mut default = default();
+    *default = Arc::downgrade(native);
+    // Release: whoever sees it finds the new one behind the lock.
+    SET.fetch_add(1, Ordering::Release);
 }
 
 pub fn default_loop() -> Option<Arc<NativeLoop>> {
-    default()
-        .upgrade()
-        .filter(|native| native.requests.is_open())
+    let found = SEEN.with_borrow_mut(|(times, seen)| {
+        if *times != SET.load(Ordering::Acquire) {
+            let default = default();
+            (*times, *seen) = (SET.load(Ordering::Relaxed), default.clone());
+        }
+        seen.upgrade()
+    });
+    found.filter(|native| native.requests.is_open())
 }

@@ -48,6 +48,7 @@ mod loop_requests;
 mod loop_signals;
 mod loop_streams;
 pub mod loop_thread;
+mod loop_traverse;
 pub mod main_thread;
 mod malloc;
 mod module;

@@ -12,6 +12,7 @@ use super::handle_pool;
 use super::loop_class::Loop;
 use super::loop_methods;
 use super::loop_signals;
+use super::loop_traverse;
 use super::output;
 use super::sleep;
 use super::sock_operation::SockOperation;
@@ -28,7 +29,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SockOperation>()?;
     module.add_class::<Loop>()?;
     #[cfg(not(Py_GIL_DISABLED))]
-    handle_pool::install(&module.py().get_type::<Handle>());
+    {
+        handle_pool::install::<Handle>(module.py());
+        handle_pool::install::<TimerHandle>(module.py());
+    }
+    loop_traverse::install(module.py());
     loop_methods::add(&module.py().get_type::<Loop>())?;
     transports::add_classes(module)?;
     tls::add_classes(module)?;

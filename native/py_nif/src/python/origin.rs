@@ -64,21 +64,27 @@ fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// The object for an origin. One process after another calls, and mostly the same one: its last
-/// object is kept for the next call.
+/// So many objects a thread keeps for the next calls.
+const KEPT: usize = 64;
+
+/// The object for an origin. The same processes call again and again: the object of each is kept in
+/// the place that its number has, until another process wants that.
 fn object(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<OriginObject>> {
     thread_local! {
-        static LAST: RefCell<Option<Py<OriginObject>>> = const { RefCell::new(None) };
+        static OBJECTS: RefCell<[Option<Py<OriginObject>>; KEPT]> =
+            const { RefCell::new([const { None }; KEPT]) };
     }
-    let last = LAST.with_borrow(|last| {
-        let last = last.as_ref()?;
-        last.get().0.is_same(origin).then(|| last.clone_ref(py))
+    let place = origin.caller_number() % KEPT;
+    let kept = OBJECTS.with_borrow(|objects| {
+        let kept = objects[place].as_ref()?;
+        kept.get().0.is_same(origin).then(|| kept.clone_ref(py))
     });
-    if let Some(last) = last {
-        return Ok(last);
+    if let Some(kept) = kept {
+        return Ok(kept);
     }
     let made = Py::new(py, OriginObject(origin.clone()))?;
-    drop(LAST.replace(Some(made.clone_ref(py))));
+    let before = OBJECTS.with_borrow_mut(|objects| objects[place].replace(made.clone_ref(py)));
+    drop(before);
     Ok(made)
 }
 

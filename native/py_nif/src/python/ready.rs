@@ -18,9 +18,17 @@ pub enum Item {
 }
 
 impl Item {
+    pub fn callback(&self) -> Option<&Py<Handle>> {
+        match self {
+            Item::Callback(handle) => Some(handle),
+            _ => None,
+        }
+    }
+
+    /// For the collector; handles are the business of `loop_traverse`.
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
-            Item::Callback(handle) => visit.call(handle),
+            Item::Callback(_) => Ok(()),
             Item::Io(watcher, _) => watcher.traverse(visit),
             Item::Start(transport, waiter) => {
                 visit.call(transport)?;

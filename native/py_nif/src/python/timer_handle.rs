@@ -1,25 +1,55 @@
 //! `TimerHandle`: a handle with a time. What `call_later` and `call_at` answer.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use event_loop::Cancel;
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 
-use super::handle::Handle;
+use super::collector;
+use super::context::HandleContext;
+use super::handle::{Call, Handle};
+#[cfg(not(Py_GIL_DISABLED))]
+use super::handle_pool;
+use super::loop_class::Loop;
 
 #[pyclass(extends = Handle, frozen, module = "erlang_loop._native")]
 pub struct TimerHandle {
-    when: f64,
+    /// The bits of an `f64`. Only changed with the GIL, before anybody has the handle; atomic
+    /// because it is used again (`handle_pool`). Relaxed: the GIL orders it.
+    when: AtomicU64,
 }
 
 impl TimerHandle {
-    pub fn build(py: Python<'_>, handle: Handle, when: f64) -> PyResult<Py<TimerHandle>> {
+    /// A timer for the heap. The collector does not look at it before it settles there.
+    pub fn build(
+        owner: &Bound<'_, Loop>,
+        call: Call,
+        context: Option<Bound<'_, PyAny>>,
+        when: f64,
+    ) -> PyResult<Py<TimerHandle>> {
+        let py = owner.py();
+        let context = HandleContext::new(py, context, true)?;
+        #[cfg(not(Py_GIL_DISABLED))]
+        if !owner.get().debug.get(py) {
+            if let Some(used) = handle_pool::take::<TimerHandle>(py) {
+                let handle = used.bind(py).as_super().get();
+                handle.use_again(owner, call, context);
+                handle.set_scheduled(true);
+                used.get().when.store(when.to_bits(), Ordering::Relaxed);
+                return Ok(used);
+            }
+        }
+        let handle = Handle::build_in(owner, call, context)?;
         handle.set_scheduled(true);
-        Py::new(
-            py,
-            PyClassInitializer::from(handle).add_subclass(TimerHandle { when }),
-        )
+        let timer = TimerHandle {
+            when: AtomicU64::new(when.to_bits()),
+        };
+        let timer = Py::new(py, PyClassInitializer::from(handle).add_subclass(timer))?;
+        collector::ignore(&timer);
+        Ok(timer)
     }
 }
 
@@ -31,17 +61,25 @@ impl Cancel for Scheduled {
         // A frozen class may be looked at without the GIL, and this flag is atomic.
         self.0.get().is_cancelled()
     }
+
+    /// The heap belongs to a loop, and is only touched attached. Most timers are nobody else's:
+    /// those the loop shows to the collector (`loop_traverse`). Others may be part of a cycle.
+    fn settles(&self) {
+        if !collector::is_only_ours(self.0.as_ptr()) {
+            Handle::notice(&self.0);
+        }
+    }
 }
 
 #[pymethods]
 impl TimerHandle {
     fn when(&self) -> f64 {
-        self.when
+        f64::from_bits(self.when.load(Ordering::Relaxed))
     }
 
     #[getter(_when)]
     fn when_attribute(&self) -> f64 {
-        self.when
+        self.when()
     }
 
     #[getter(_scheduled)]
@@ -92,7 +130,7 @@ impl TimerHandle {
         let Ok(other) = other.cast::<TimerHandle>() else {
             return Ok(py.NotImplemented());
         };
-        let (mine, theirs) = (slf.get().when, other.get().when);
+        let (mine, theirs) = (slf.get().when(), other.get().when());
         let answer = match operation {
             CompareOp::Lt => mine < theirs,
             CompareOp::Gt => mine > theirs,
@@ -106,7 +144,7 @@ impl TimerHandle {
 }
 
 fn same(one: &Bound<'_, TimerHandle>, other: &Bound<'_, TimerHandle>) -> PyResult<bool> {
-    if one.get().when != other.get().when
+    if one.get().when() != other.get().when()
         || one.as_super().get().is_cancelled() != other.as_super().get().is_cancelled()
     {
         return Ok(false);

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::between;
 use super::blocking;
+use super::collector;
 use super::errors;
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
@@ -75,6 +76,10 @@ fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
     if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
         return Ok(());
     }
+    if !busy && may_block && this.before_sleep.replace(py, false) {
+        // What it does may have made something ready.
+        return slf.call_method0("_before_sleep").map(drop);
+    }
     let native = this.native(py)?;
     let Some(mut waiting) = this.waiting.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
@@ -113,9 +118,9 @@ fn block(
 ) -> crate::error::Result<()> {
     let py = slf.py();
     let this = slf.get();
-    let (deadline, buried) = this
-        .timers
-        .with(py, |timers| (timers.next_deadline(), timers.take_buried()));
+    let (deadline, buried) = this.timers.with(py, |timers| {
+        (timers.next_deadline_by(now), timers.take_buried())
+    });
     drop(buried);
     match deadline {
         Some(deadline) if deadline <= now => waiting.look(native),
@@ -175,10 +180,10 @@ fn take_due(slf: &Bound<'_, Loop>) {
         if !timers.is_empty() {
             let now = now_ns();
             this.ready.with(py, |queue| {
-                while let Some(timer) = timers.pop_due(now) {
+                timers.take_due(now, |timer| {
                     timer.0.get().set_scheduled(false);
                     queue.push_back(Item::Callback(timer.0));
-                }
+                });
             });
         }
         timers.take_buried()
@@ -239,13 +244,18 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
     match item {
         Item::Callback(handle) => {
             let handle = handle.into_bound(py);
-            if handle.get().is_cancelled() {
+            let result = if handle.get().is_cancelled() {
                 Ok(())
             } else if slf.get().debug.get(py) {
                 slf.call_method1("_run_handle_debug", (&handle,)).map(drop)
             } else {
                 Handle::run(&handle, false)
+            };
+            if collector::is_shared(handle.as_ptr()) {
+                // Somebody keeps it, for who knows how long.
+                Handle::notice(handle.as_unbound());
             }
+            result
         }
         Item::Io(Watcher::Transport(transport), direction) => {
             let result = Transport::ready(transport.bind(py), direction);

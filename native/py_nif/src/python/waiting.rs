@@ -144,8 +144,12 @@ impl Waiting {
 
     /// Sleeps until the VM, a timer or another thread wakes us.
     fn park(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
-        // What the VM will watch.
-        native.core.open_set()?;
+        // What the VM will watch. If the process has no fd left for it, nothing can be watched
+        // either: then only a wake can come, or the deadline.
+        if native.core.open_set().is_err() {
+            let left = deadline.map(|deadline| deadline.saturating_sub(now_ns()));
+            return self.poll_for(native, left).map(drop);
+        }
         native.ensure_keeper();
         native.plan_wake(Sender::Thread, deadline);
         // Those who keep the deadline come before this limit. It is for when they cannot: no fd

@@ -1,5 +1,6 @@
-//! Functions by their names. Who calls one often names it by the same atoms each time: then its
-//! names need not be read again, neither as text nor as Python's strings.
+//! Functions by their names. Who calls one often names it by the same atoms each time, or by a
+//! binary for the module, which may be dotted, and an atom: then its names need not be read again,
+//! neither as text nor as Python's strings.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use rustler::sys::ErlNifTerm;
-use rustler::{NifResult, Term};
+use rustler::{Binary, NifResult, Term};
 
 use super::request::text;
 
@@ -35,15 +36,27 @@ pub struct Names {
     pub path: Vec<Py<PyString>>,
 }
 
-/// By names, and those of them that were named by atoms also by these. An atom's term is the same
-/// word for ever.
-type Atoms = (ErlNifTerm, ErlNifTerm);
+/// The word of an atom, which is the same for ever.
+type AtomWord = ErlNifTerm;
 
+/// How one was named, if that is worth remembering.
+enum Named {
+    /// Module and function.
+    Atoms(AtomWord, AtomWord),
+    /// The module is a binary.
+    Binary(Vec<u8>, AtomWord),
+    Otherwise,
+}
+
+/// By names, and by what they were named with.
 #[derive(Default)]
 struct Known {
-    by_atoms: HashMap<Atoms, Arc<Function>>,
+    by_atoms: HashMap<(AtomWord, AtomWord), Arc<Function>>,
+    by_binary: HashMap<Vec<u8>, HashMap<AtomWord, Arc<Function>>>,
     by_names: HashMap<String, HashMap<String, Arc<Function>>>,
+    /// In `by_names` and in `by_binary`.
     count: usize,
+    count_binary: usize,
 }
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
@@ -51,13 +64,12 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 impl Function {
     /// By its module and its name: atoms, UTF-8 binaries or strings.
     pub fn named(module: Term<'_>, function: Term<'_>) -> NifResult<Arc<Function>> {
-        let atoms = (module.is_atom() && function.is_atom())
-            .then(|| (module.as_c_arg(), function.as_c_arg()));
-        if let Some(found) = atoms.and_then(|atoms| known().by_atoms.get(&atoms).cloned()) {
+        if let Some(found) = known().find(module, function) {
             return Ok(found);
         }
+        let named = Named::with(module, function);
         let (module, function) = (text(module)?, text(function)?);
-        if atoms.is_none() {
+        if let Named::Otherwise = named {
             let known = known();
             let functions = known.by_names.get(&module);
             if let Some(found) = functions.and_then(|functions| functions.get(&function)) {
@@ -67,7 +79,7 @@ impl Function {
         let mut known = KNOWN
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        Ok(known.get_or_insert(atoms, module, function))
+        Ok(known.get_or_insert(named, module, function))
     }
 
     fn new(module: String, function: String) -> Arc<Self> {
@@ -102,13 +114,35 @@ impl Function {
     }
 }
 
+impl Named {
+    fn with(module: Term<'_>, function: Term<'_>) -> Self {
+        if !function.is_atom() {
+            return Named::Otherwise;
+        }
+        match (module.is_atom(), module.decode::<Binary<'_>>()) {
+            (true, _) => Named::Atoms(module.as_c_arg(), function.as_c_arg()),
+            (false, Ok(name)) => Named::Binary(name.as_slice().to_vec(), function.as_c_arg()),
+            (false, Err(_)) => Named::Otherwise,
+        }
+    }
+}
+
 impl Known {
-    fn get_or_insert(
-        &mut self,
-        atoms: Option<Atoms>,
-        module: String,
-        function: String,
-    ) -> Arc<Function> {
+    /// Without reading its names.
+    fn find(&self, module: Term<'_>, function: Term<'_>) -> Option<Arc<Function>> {
+        if !function.is_atom() {
+            return None;
+        }
+        let function = function.as_c_arg();
+        if module.is_atom() {
+            return self.by_atoms.get(&(module.as_c_arg(), function)).cloned();
+        }
+        let module: Binary<'_> = module.decode().ok()?;
+        let functions = self.by_binary.get(module.as_slice())?;
+        functions.get(&function).cloned()
+    }
+
+    fn get_or_insert(&mut self, named: Named, module: String, function: String) -> Arc<Function> {
         let known = self.by_names.get(&module);
         let found = match known.and_then(|functions| functions.get(&function)) {
             Some(found) => found.clone(),
@@ -121,8 +155,17 @@ impl Known {
                 new
             }
         };
-        if let Some(atoms) = atoms.filter(|_| self.by_atoms.len() < MOST) {
-            self.by_atoms.insert(atoms, found.clone());
+        match named {
+            Named::Atoms(module, function) if self.by_atoms.len() < MOST => {
+                self.by_atoms.insert((module, function), found.clone());
+            }
+            Named::Binary(module, function) if self.count_binary < MOST => {
+                let functions = self.by_binary.entry(module).or_default();
+                if functions.insert(function, found.clone()).is_none() {
+                    self.count_binary += 1;
+                }
+            }
+            _ => {}
         }
         found
     }

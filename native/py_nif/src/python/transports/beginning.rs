@@ -27,8 +27,8 @@ impl Transport {
         }
         if let Some(protocol) = this.protocol.cloned(py) {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
-            let transport = slf.clone().into_any().unbind();
-            Loop::enqueue(&owner, made, Arguments::One(transport))?;
+            let transport = slf.clone().into_any();
+            Loop::enqueue(&owner, made, Arguments::one(transport)?)?;
         }
         drop(
             this.read_context

@@ -42,7 +42,7 @@ impl Transport {
         this.lost.set(py, this.lost.get(py) + 1);
         let owner = this.owner(py)?;
         let callback = slf.getattr(intern!(py, "_call_connection_lost"))?;
-        Loop::enqueue(&owner, callback, Arguments::One(error))
+        Loop::enqueue(&owner, callback, Arguments::one(error.into_bound(py))?)
     }
 
     /// Ends the connection after what waits is sent.

@@ -4,7 +4,7 @@
 //! differ. `stream` is a connected byte stream (reading in `stream_read` and `large_read`, writing in
 //! `stream_write`, what waits to be sent in `write_queue`; `reading_way` is what a protocol wants its
 //! data as, `stream_reader` one such), `datagram` the other kind of socket,
-//! `read_pipe` and `write_pipe` the ends of pipes; `accept` and `connecting` are where connections
+//! `read_pipe` and `write_pipe` the ends of a `pipe`; `accept` and `connecting` are where connections
 //! come from.
 //! `open_file`, `address`, `pipe_calls` and `socket_calls` are the ways to the kernel, `protocol`,
 //! `python_sockets` and `extra_info` those to Python; `table` says which fd has a transport; `finalizer` is for what a program forgets to close.
@@ -24,6 +24,7 @@ mod kind;
 mod large_read;
 mod methods;
 mod open_file;
+mod pipe;
 mod pipe_calls;
 mod protocol;
 mod python_sockets;
@@ -45,6 +46,7 @@ pub use base::Transport;
 pub use connecting::connect;
 pub use datagram::DatagramTransport;
 pub use open_file::FileObject;
+pub use pipe::PipeTransport;
 pub use protocol::{call0, call1, is_fatal};
 pub use read_pipe::ReadPipeTransport;
 pub use stream::StreamTransport;
@@ -61,6 +63,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Transport>()?;
     module.add_class::<StreamTransport>()?;
     module.add_class::<DatagramTransport>()?;
+    module.add_class::<PipeTransport>()?;
     module.add_class::<ReadPipeTransport>()?;
     module.add_class::<WritePipeTransport>()?;
     methods::add(py)?;

@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::base::Transport;
 use super::kind::Kind;
+use super::pipe::PipeTransport;
 use super::pipe_calls::{self, FileType};
 use super::protocol::call1;
 use super::socket_calls::Stop;
@@ -20,7 +21,7 @@ use crate::python::read_buffer::READ_SIZE;
 
 const READ_ERROR: &str = "Fatal read error on pipe transport";
 
-#[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
+#[pyclass(extends = PipeTransport, frozen, module = "erlang_loop._native")]
 pub struct ReadPipeTransport;
 
 impl ReadPipeTransport {
@@ -28,7 +29,7 @@ impl ReadPipeTransport {
     /// other than with sockets.
     pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super();
+        let base = slf.as_super().as_super();
         let Some(protocol) = base.get().protocol.cloned(py) else {
             return Ok(());
         };
@@ -50,12 +51,12 @@ impl ReadPipeTransport {
 
     fn read_eof(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super();
+        let base = slf.as_super().as_super();
         Transport::log(base, "info", "%r was closed by peer")?;
         base.get().closing.set(py, true);
         Transport::unwatch(base, Direction::Read)?;
         let eof = protocol.getattr(intern!(py, "eof_received"))?;
-        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::None)?;
+        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::NONE)?;
         Transport::schedule_lost(base, py.None())
     }
 }
@@ -78,42 +79,23 @@ impl ReadPipeTransport {
         }
         pipe_calls::set_nonblocking(fd).map_err(os_error)?;
         let base = Transport::build(Kind::ReadPipe, r#loop, pipe, protocol, extra, None)?;
-        let transport = PyClassInitializer::from(base).add_subclass(ReadPipeTransport);
+        let transport = PyClassInitializer::from(base)
+            .add_subclass(PipeTransport)
+            .add_subclass(ReadPipeTransport);
         let transport = Bound::new(pipe.py(), transport)?;
-        Transport::begin(transport.as_super(), waiter)?;
+        Transport::begin(transport.as_super().as_super(), waiter)?;
         Ok(transport)
     }
 
     fn is_reading(slf: &Bound<'_, Self>) -> bool {
-        slf.as_super().get().reads(slf.py())
+        slf.as_super().as_super().get().reads(slf.py())
     }
 
     fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::pause_reading(slf.as_super())
+        Transport::pause_reading(slf.as_super().as_super())
     }
 
     fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::resume_reading(slf.as_super())
-    }
-
-    #[pyo3(signature = (exc=None))]
-    fn _close(slf: &Bound<'_, Self>, exc: Option<Py<PyAny>>) -> PyResult<()> {
-        let exc = exc.unwrap_or_else(|| slf.py().None());
-        Transport::end_now(slf.as_super(), exc)
-    }
-
-    #[getter(_pipe)]
-    fn pipe(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
-        slf.as_super().get().file_object(slf.py())
-    }
-
-    #[setter(_pipe)]
-    fn set_pipe(slf: &Bound<'_, Self>, pipe: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        Transport::set_file_object(slf.as_super(), pipe)
-    }
-
-    #[getter(_fileno)]
-    fn fileno(slf: &Bound<'_, Self>) -> RawFd {
-        slf.as_super().get().fd
+        Transport::resume_reading(slf.as_super().as_super())
     }
 }

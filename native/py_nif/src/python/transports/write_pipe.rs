@@ -13,6 +13,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
 
 use super::base::Transport;
 use super::kind::Kind;
+use super::pipe::PipeTransport;
 use super::pipe_calls::{self, FileType};
 use super::socket_calls::Stop;
 use super::stream_write::{as_bytes, COMPLAIN_AFTER};
@@ -23,7 +24,7 @@ use crate::python::loop_class::Loop;
 
 const WRITE_ERROR: &str = "Fatal write error on pipe transport";
 
-#[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
+#[pyclass(extends = PipeTransport, frozen, module = "erlang_loop._native")]
 pub struct WritePipeTransport {
     queue: GilCell<WriteQueue>,
     /// A pipe or a socket, whose other end can be closed; not so a character device.
@@ -43,12 +44,12 @@ impl WritePipeTransport {
     }
 
     pub(super) fn watches_peer(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(slf.get().has_peer && slf.as_super().get().lost.get(slf.py()) == 0)
+        Ok(slf.get().has_peer && slf.as_super().as_super().get().lost.get(slf.py()) == 0)
     }
 
     pub(super) fn peer_closed(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super();
+        let base = slf.as_super().as_super();
         Transport::log(base, "info", "%r was closed by peer")?;
         let error = match Self::has_output(slf)? {
             true => PyBrokenPipeError::new_err(()).into_value(py).into_any(),
@@ -60,7 +61,7 @@ impl WritePipeTransport {
     /// What the pipe does not take at once waits for it to be writable.
     fn write_now(slf: &Bound<'_, Self>, bytes: Bound<'_, PyBytes>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super();
+        let base = slf.as_super().as_super();
         let queue = &slf.get().queue;
         let mut written = 0;
         if !Self::has_output(slf)? {
@@ -81,13 +82,13 @@ impl WritePipeTransport {
 
     fn write_failed(slf: &Bound<'_, Self>, code: i32) -> PyResult<()> {
         slf.get().dropped.with(slf.py(), |dropped| *dropped += 1);
-        Transport::fatal(slf.as_super(), os_error(code), WRITE_ERROR)
+        Transport::fatal(slf.as_super().as_super(), os_error(code), WRITE_ERROR)
     }
 
     /// The pipe takes more. Other than a socket, it resumes its protocol only when all is gone.
     pub(super) fn write_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let base = slf.as_super();
+        let base = slf.as_super().as_super();
         let fd = base.get().live_fd(py);
         // Let go of after the queue is whole again.
         let mut gone = Vec::new();
@@ -152,9 +153,11 @@ impl WritePipeTransport {
             has_peer,
             dropped: GilCell::default(),
         };
-        let transport = PyClassInitializer::from(base).add_subclass(transport);
+        let transport = PyClassInitializer::from(base)
+            .add_subclass(PipeTransport)
+            .add_subclass(transport);
         let transport = Bound::new(pipe.py(), transport)?;
-        Transport::begin(transport.as_super(), waiter)?;
+        Transport::begin(transport.as_super().as_super(), waiter)?;
         Ok(transport)
     }
 
@@ -167,7 +170,7 @@ impl WritePipeTransport {
         if bytes.as_bytes().is_empty() {
             return Ok(());
         }
-        match slf.as_super().get().closing.get(py) {
+        match slf.as_super().as_super().get().closing.get(py) {
             true => slf.get().drop_write(py),
             false => Self::write_now(slf, bytes),
         }
@@ -180,7 +183,7 @@ impl WritePipeTransport {
     }
 
     fn write_eof(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::end(slf.as_super())
+        Transport::end(slf.as_super().as_super())
     }
 
     fn can_write_eof(&self) -> bool {
@@ -192,7 +195,7 @@ impl WritePipeTransport {
     }
 
     fn get_write_buffer_limits(slf: &Bound<'_, Self>) -> (usize, usize) {
-        slf.as_super().get().write_limits(slf.py())
+        slf.as_super().as_super().get().write_limits(slf.py())
     }
 
     #[pyo3(signature = (high=None, low=None))]
@@ -202,11 +205,11 @@ impl WritePipeTransport {
         low: Option<i64>,
     ) -> PyResult<()> {
         let size = slf.get().get_write_buffer_size(slf.py());
-        Transport::set_write_limits(slf.as_super(), high, low, size)
+        Transport::set_write_limits(slf.as_super().as_super(), high, low, size)
     }
 
     fn abort(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Transport::end_now(slf.as_super(), slf.py().None())
+        Transport::end_now(slf.as_super().as_super(), slf.py().None())
     }
 
     // asyncio's flow control makes it look like a transport of both directions, which it is not.
@@ -221,27 +224,6 @@ impl WritePipeTransport {
 
     fn resume_reading(&self) -> PyResult<()> {
         Err(PyNotImplementedError::new_err(()))
-    }
-
-    #[pyo3(signature = (exc=None))]
-    fn _close(slf: &Bound<'_, Self>, exc: Option<Py<PyAny>>) -> PyResult<()> {
-        let exc = exc.unwrap_or_else(|| slf.py().None());
-        Transport::end_now(slf.as_super(), exc)
-    }
-
-    #[getter(_pipe)]
-    fn pipe(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
-        slf.as_super().get().file_object(slf.py())
-    }
-
-    #[setter(_pipe)]
-    fn set_pipe(slf: &Bound<'_, Self>, pipe: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        Transport::set_file_object(slf.as_super(), pipe)
-    }
-
-    #[getter(_fileno)]
-    fn fileno(slf: &Bound<'_, Self>) -> RawFd {
-        slf.as_super().get().fd
     }
 
     #[getter(_conn_lost)]

@@ -1,0 +1,109 @@
+//! The end of a loop. The VM's poller may still watch its epoll fd, and has to let go first.
+
+use std::sync::atomic::Ordering;
+
+use rustler::{Env, LocalPid};
+
+use super::{locked, NativeLoop};
+use crate::atoms;
+use crate::beam::message::{self, Sender};
+use crate::beam::resource::Ref;
+use crate::beam::select;
+use crate::loops::erlang_side::Why;
+use crate::loops::keeper::Role;
+use crate::loops::{registry, PollSet};
+
+impl NativeLoop {
+    /// Closes the loop, once. What is watched is forgotten, waiting processes and threads
+    /// return, and the epoll fd is closed as soon as the VM's poller let go of it.
+    pub fn close(&self, sender: Sender<'_>) {
+        // `itself` lives to the end of this function.
+        let (_itself, poll_set, keeper) = {
+            let mut watch = locked(&self.watch);
+            if std::mem::replace(&mut watch.closed, true) {
+                return;
+            }
+            (
+                watch.itself.take(),
+                watch.poll_set.take(),
+                watch.keeper.take(),
+            )
+        };
+        registry::remove(self);
+        self.signals.closed(sender);
+        self.requests.end(sender);
+        // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
+        let _ = self.core.life.close();
+        self.core.parking.wake();
+        if let Some(mut side) = self.erlang_side() {
+            side.notify(sender, Why::Look);
+            side.timers.clear();
+        }
+        let Some(poll_set) = poll_set else { return };
+        let keeper_pid = keeper
+            .as_ref()
+            .filter(|keeper| keeper.role != Role::Waiter)
+            .map(|keeper| keeper.pid);
+        if let Some(keeper) = keeper {
+            keeper.dismiss(sender, &poll_set);
+        }
+        match sender {
+            Sender::Scheduler(env) => {
+                self.release(env, &poll_set);
+                if let Some(pid) = keeper_pid {
+                    self.tell_closed(sender, &pid, None);
+                }
+            }
+            Sender::Thread => self.closed_by_thread(keeper_pid, poll_set),
+        }
+    }
+
+    /// A thread of ours cannot take the epoll fd out of the VM's poller: a process is told to.
+    fn closed_by_thread(&self, keeper: Option<LocalPid>, poll_set: Ref<PollSet>) {
+        let sender = Sender::Thread;
+        if !self.ever_armed.load(Ordering::Acquire) {
+            if let Some(pid) = keeper {
+                self.tell_closed(sender, &pid, None);
+            }
+            // No message of the keeper's is acted upon any more: the loop is closed.
+            return poll_set.let_go();
+        }
+        registry::to_be_released(self.id, poll_set.clone());
+        // The router, which is there for good; a worker may be on its way out.
+        match (registry::default_router(), keeper) {
+            (Some(router), Some(keeper)) if router != keeper => {
+                self.tell_closed(sender, &keeper, None);
+                self.tell_closed(sender, &router, Some(poll_set));
+            }
+            (Some(pid), _) | (None, Some(pid)) => {
+                self.tell_closed(sender, &pid, Some(poll_set));
+            }
+            // The next router finds it.
+            (None, None) => {}
+        }
+    }
+
+    /// The keeper drops the loop's timer; given the poll set it also takes that out of the
+    /// poller.
+    fn tell_closed(
+        &self,
+        sender: Sender<'_>,
+        keeper: &LocalPid,
+        poll_set: Option<Ref<PollSet>>,
+    ) -> bool {
+        let tag = atoms::loop_closed();
+        match poll_set {
+            Some(poll_set) => message::send(sender, keeper, (tag, self.id, poll_set)),
+            None => message::send(sender, keeper, (tag, self.id, atoms::undefined())),
+        }
+    }
+
+    /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
+    pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
+        registry::released(self.id);
+        match self.core.raw_fd() {
+            Some(fd) if self.ever_armed.load(Ordering::Acquire) => select::stop(env, fd, poll_set),
+            _ => poll_set.let_go(),
+        }
+    }
+}

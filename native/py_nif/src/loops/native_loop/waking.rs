@@ -1,0 +1,74 @@
+//! Time: a loop whose thread sleeps is looked at when its next deadline comes.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use event_loop::{now_ns, plan_timer, TimerPlan};
+use rustler::{Env, LocalPid};
+
+use super::{locked, Driver, NativeLoop};
+use crate::atoms;
+use crate::beam::message::{self, Sender};
+use crate::loops::keeper::Role;
+
+/// A week.
+const MAX_BEAM_DELAY_MS: u64 = 7 * 24 * 3600 * 1000;
+
+impl NativeLoop {
+    /// Sees to it that the loop is looked at when `deadline` comes, though its thread sleeps:
+    /// by the timerfd in the epoll set when it is near, else by the keeper's `send_after`.
+    pub fn plan_wake(&self, sender: Sender<'_>, deadline: Option<u64>) {
+        let delay_ms = match plan_timer(now_ns(), deadline, &self.policy) {
+            TimerPlan::Beam { delay_ms } => delay_ms,
+            TimerPlan::TimerFd(when) => return self.set_timerfd(Some(when)),
+            TimerPlan::None => return self.set_timerfd(None),
+        };
+        let deadline = deadline.unwrap_or(u64::MAX);
+        let Some(keeper) = self.timer_keeper() else {
+            return self.set_timerfd(Some(deadline));
+        };
+        let held = self.beam_timer.load(Ordering::Acquire);
+        if held != 0 && held <= deadline {
+            // An earlier one comes anyway and plans again.
+            return self.set_timerfd(None);
+        }
+        self.beam_timer.store(deadline, Ordering::Release);
+        // The VM refuses times beyond its own end. A timer that comes too early plans again.
+        let request = (
+            atoms::loop_timer(),
+            self.id,
+            delay_ms.min(MAX_BEAM_DELAY_MS),
+        );
+        let asked = message::send(sender, &keeper, request);
+        if asked {
+            self.set_timerfd(None);
+        } else {
+            self.beam_timer.store(0, Ordering::Release);
+            self.set_timerfd(Some(deadline));
+        }
+    }
+
+    /// Who can hold a `send_after`: not a process that waits in `poll_events/2`.
+    fn timer_keeper(&self) -> Option<LocalPid> {
+        let watch = locked(&self.watch);
+        let keeper = watch.keeper.as_ref()?;
+        (keeper.role != Role::Waiter).then_some(keeper.pid)
+    }
+
+    pub(in crate::loops) fn set_timerfd(&self, when: Option<u64>) {
+        // Fails only when the process has no fd left for the timerfd; then the thread's own
+        // wait still ends in time, and a parked one ends its sleep by itself a little later.
+        let _ = self.core.set_timer(when);
+    }
+
+    /// The keeper's `send_after` came.
+    pub fn timer_fired(self: &Arc<Self>, env: Env<'_>) {
+        self.beam_timer.store(0, Ordering::Release);
+        match &self.driver {
+            Driver::Erlang(_) => {
+                self.pump(env);
+            }
+            Driver::Python => self.core.parking.wake(),
+        }
+    }
+}
