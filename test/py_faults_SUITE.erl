@@ -170,13 +170,13 @@ loops_that_end_leave_others_alone(_Config) ->
     Tasks =
         [element(2, {ok, _} = py_event_loop:submit(L, asyncio, sleep, Sleep)) || L <- Loops] ++
             [element(2, {ok, _} = py:submit(asyncio, sleep, Sleep)) || _ <- [1, 2]],
-    {ok, Run} = py:submit(called, run_a_loop_that_sleeps, [0.5]),
+    {ok, Run} = py:submit(called, run_a_loop, [0.5]),
     _ = process_flag(trap_exit, true),
     _ = [
         begin
             {ok, Other} = py_event_loop:start_link(#{}),
             {ok, 3} = py_event_loop:run(Other, called, add_later, [1, 2]),
-            {ok, <<"slept">>} = py:call(called, run_a_loop_that_sleeps, [0]),
+            {ok, <<"slept">>} = py:call(called, run_a_loop, [0]),
             _ = N rem 2 =:= 0 andalso mortal:kill(Other),
             _ = N rem 2 =:= 1 andalso py_event_loop:stop(Other),
             receive

@@ -372,6 +372,11 @@ async def spin_for_ever() -> None:
             continue
 
 
+def run_a_loop(seconds: float) -> str:
+    """A loop of its own, which ends when its one task has slept."""
+    return erlang_loop.run(asyncio.sleep(seconds, "slept"))
+
+
 def run_a_loop_that_blocks() -> str:
     return erlang_loop.run(block_loop())
 
