@@ -16,6 +16,8 @@ start() ->
     %% The threads that stay: of calls, and of the default loop.
     {ok, 3} = py:call(?MODULE, add, [1, 2], #{}, 60_000),
     {ok, 3} = py:call(?MODULE, add_later, [1, 2], #{}, 60_000),
+    %% And the fds of that loop, which it makes when it first watches something.
+    {ok, _} = py:call(?MODULE, watch_something, [], #{}, 60_000),
     ok.
 
 %% @doc Ends what a case left blocked. A closed loop gives back its fds when Python's collector

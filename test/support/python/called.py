@@ -7,6 +7,7 @@ import collections
 import ctypes
 import itertools
 import os
+import socket
 import threading
 import time
 from typing import Any
@@ -61,6 +62,18 @@ def add(a: int, b: int = 10, *, times: int = 1) -> int:
 async def add_later(a: int, b: int = 10) -> int:
     await asyncio.sleep(0.001)
     return a + b
+
+
+async def watch_something() -> None:
+    """For the loop to have its own fds."""
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    with near, far:
+        came = asyncio.Event()
+        loop.add_reader(near, came.set)
+        far.send(b"x")
+        await came.wait()
+        loop.remove_reader(near)
 
 
 def thread_name() -> int:
