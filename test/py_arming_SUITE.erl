@@ -92,6 +92,8 @@ write_when_armed(Count, Isolated) ->
     Armers = [
         begin
             Armer = armed_by(Isolated),
+            %% It has called; when it answers, it has armed.
+            _ = sys:get_state(Armer),
             ok = py_nif:write_test_fd(Write, <<"x">>),
             Armer
         end

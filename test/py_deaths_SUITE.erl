@@ -102,7 +102,9 @@ during_the_init_code(_Config) ->
             end,
             {ok, _} = py:call(called, release, []),
             eventually:is(false, fun() -> is_process_alive(Loop) end),
-            ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2]))
+            ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+            %% So that the next round does not take this one's thread for its own.
+            eventually:is({ok, false}, fun() -> py:call(called, is_blocked, []) end)
         end
      || Victim <- [loop, starter]
     ],

@@ -399,7 +399,7 @@ kill_watchdog() ->
     {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
     called:is_logged("block_loop"),
     _ = mortal:kill_registered(py_watchdog),
-    true = ets:delete_all_objects(log_watch),
+    ok = log_watch:forget(),
     called:is_logged("block_loop"),
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Task)),

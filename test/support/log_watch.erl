@@ -1,7 +1,7 @@
 %% @doc Collects what is logged as a warning or worse, those of the VM's poller among it.
 -module(log_watch).
 
--export([start/0, stop/0, texts/0]).
+-export([start/0, stop/0, texts/0, forget/0]).
 -export([log/2]).
 
 %% @doc From now on, until stop/0: also if the caller, which may be there for this call only, ends.
@@ -24,6 +24,12 @@ stop() ->
 -spec texts() -> [string()].
 texts() ->
     [Text || {Text} <- ets:tab2list(?MODULE)].
+
+%% @doc Nothing was logged so far.
+-spec forget() -> ok.
+forget() ->
+    true = ets:match_delete(?MODULE, {'_'}),
+    ok.
 
 %% @private Called by logger.
 -spec log(logger:log_event(), logger:handler_config()) -> ok.
