@@ -65,7 +65,7 @@ fn run_turn(slf: &Bound<'_, Loop>, block: bool) -> PyResult<()> {
 }
 
 /// Looks at the fds, or waits for them if there is nothing to run.
-fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
+fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let busy = this.stopping.get(py)
@@ -77,8 +77,9 @@ fn wait(slf: &Bound<'_, Loop>, may_block: bool) -> PyResult<()> {
         return Ok(());
     }
     if !busy && may_block && this.before_sleep.replace(py, false) {
-        // What it does may have made something ready.
-        return slf.call_method0("_before_sleep").map(drop);
+        // What it does may have made something ready: this turn looks, but does not sleep.
+        slf.call_method0("_before_sleep")?;
+        may_block = false;
     }
     let native = this.native(py)?;
     let Some(mut waiting) = this.waiting.replace(py, None) else {
