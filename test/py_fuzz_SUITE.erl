@@ -68,7 +68,9 @@ batches(Seed, From, Count, Signatures) ->
 settled() ->
     Names = [py_event_router, py_signals, py_calls, py_default_loop],
     _ = [mortal:kill_registered(Name) || Name <- Names],
-    eventually:is(true, fun() -> py:call(called, add_later, [1, 2]) =:= {ok, 3} end).
+    eventually:is(true, fun() -> py:call(called, add_later, [1, 2]) =:= {ok, 3} end),
+    %% The new default loop has its fds from now on.
+    {ok, _} = py:call(called, watch_something, []).
 
 terms(Seed, Inputs) ->
     _ = rand:seed(exsss, Seed),
