@@ -14,7 +14,7 @@ from pathlib import Path
 import selection
 
 ROW = re.compile(r"^\| `(test_[^`]+)` \| ([^|]+) \| ([^|]+) \|$")
-VERSION = re.compile(r"(\d+)\.(\d+)")
+VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass
@@ -25,14 +25,14 @@ class Exclusion:
     used: bool = field(default=False)
 
     def applies(self) -> bool:
-        """`all`, `3.11`, `3.12+` or `3.9 to 3.11`."""
-        bounds = [(int(a), int(b)) for a, b in VERSION.findall(self.versions)]
+        """`all`, `3.11`, `3.12+`, `3.14.10+` or `3.9 to 3.11`."""
+        bounds = [tuple(map(int, found.split("."))) for found in VERSION.findall(self.versions)]
         if not bounds:
             return True
-        here = sys.version_info[:2]
-        if self.versions.endswith("+"):
-            return here >= bounds[0]
-        return bounds[0] <= here <= bounds[-1]
+        first, last = bounds[0], bounds[-1]
+        if sys.version_info[: len(first)] < first:
+            return False
+        return self.versions.endswith("+") or sys.version_info[: len(last)] <= last
 
 
 class Exclusions:

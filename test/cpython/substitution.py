@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import selectors
 import types
 import weakref
@@ -67,17 +66,8 @@ def _tested_loop() -> type[asyncio.AbstractEventLoop]:
             if selector is not None:
                 selector.close()
             super().__init__(**_kind(selector))
-            self._make_fds()
             _made += 1
             _loops.add(self)
-
-        def _make_fds(self) -> None:
-            """Tests that count fds expect that a loop has its own from the beginning."""
-            read, write = os.pipe()
-            self.add_reader(read, print)
-            self.remove_reader(read)
-            os.close(read)
-            os.close(write)
 
     return TestedLoop
 
