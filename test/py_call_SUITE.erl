@@ -223,8 +223,10 @@ a_timeout_cancels_the_coroutine(_Config) ->
 
 a_timeout_of_a_plain_function_is_reported(_Config) ->
     ok = log_watch:start(),
-    ?assertEqual({error, timeout}, py:call(called, sleep, [0.2], #{}, 20)),
-    called:is_logged("called.sleep ended"),
+    {ok, _} = py:call(called, hold, []),
+    ?assertEqual({error, timeout}, py:call(called, block, [], #{}, 20)),
+    {ok, _} = py:call(called, release, []),
+    called:is_logged("called.block ended"),
     ok = log_watch:stop().
 
 a_function_that_still_runs_is_reported(_Config) ->
@@ -232,15 +234,19 @@ a_function_that_still_runs_is_reported(_Config) ->
 
 still_running() ->
     ok = log_watch:start(),
-    ?assertEqual({error, timeout}, py:call(called, sleep, [0.3], #{}, 20)),
-    called:is_logged("called.sleep still runs"),
-    called:is_logged("called.sleep ended"),
+    {ok, _} = py:call(called, hold, []),
+    ?assertEqual({error, timeout}, py:call(called, block, [], #{}, 20)),
+    called:is_logged("called.block still runs"),
+    {ok, _} = py:call(called, release, []),
+    called:is_logged("called.block ended"),
     log_watch:stop().
 
 a_timeout_leaves_no_message_behind(_Config) ->
-    ?assertEqual({error, timeout}, py:call(called, sleep, [0.05], #{}, 10)),
-    ?assertEqual({error, timeout}, py:call(asyncio, sleep, [0.05], #{}, 10)),
-    %% Longer than both.
+    {ok, _} = py:call(called, hold, []),
+    ?assertEqual({error, timeout}, py:call(called, block, [], #{}, 10)),
+    ?assertEqual({error, timeout}, py:call(asyncio, sleep, [3600], #{}, 10)),
+    {ok, _} = py:call(called, release, []),
+    %% Time for what must not come.
     timer:sleep(200),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
