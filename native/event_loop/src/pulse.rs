@@ -101,6 +101,12 @@ impl Pulse {
         self.since.store(0, Relaxed);
     }
 
+    /// How many turns have ended.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Relaxed)
+    }
+
     /// Whether a turn runs.
     #[must_use]
     pub fn is_awake(&self) -> bool {
@@ -128,7 +134,7 @@ impl Pulse {
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
-            turns: self.turns.load(Relaxed),
+            turns: self.turns(),
             longest: self.longest.load(Relaxed),
             histogram: self
                 .histogram

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// How a loop waits. All in nanoseconds; tunable per loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// The first spin. Sleeping and being woken costs about as much as this lasts.
+    /// The first spin. Sleeping and being woken takes about as long, more on a virtual machine.
     pub spin_start_ns: u64,
     /// The longest spin; 0 never spins.
     pub spin_max_ns: u64,
@@ -14,6 +14,9 @@ pub struct WaitPolicy {
     pub direct_ns: u64,
     /// Deadlines nearer than this go into the timerfd, later ones to the BEAM.
     pub near_timer_ns: u64,
+    /// Deadlines nearer than this a thread that sleeps keeps by itself: one wake-up, in time,
+    /// where the BEAM's takes three threads, and comes early so that the rest can be exact.
+    pub own_timer_ns: u64,
     /// How long before a deadline the BEAM wakes the loop: its timers have 1 ms grain and fire
     /// up to 1 ms late. The rest is waited for precisely.
     pub beam_margin_ns: u64,
@@ -22,20 +25,33 @@ pub struct WaitPolicy {
 impl Default for WaitPolicy {
     fn default() -> Self {
         Self {
-            spin_start_ns: 20_000,
-            spin_max_ns: 50_000,
+            spin_start_ns: 50_000,
+            spin_max_ns: 100_000,
             direct_ns: 5_000_000,
             near_timer_ns: 20_000_000,
+            own_timer_ns: 10_000_000_000,
             beam_margin_ns: 2_000_000,
+        }
+    }
+}
+
+impl WaitPolicy {
+    /// Waits on the epoll set itself for this long; with 0 all waiting is left to the BEAM.
+    pub fn wait_directly(&mut self, ns: u64) {
+        self.direct_ns = ns;
+        if ns == 0 {
+            self.own_timer_ns = 0;
         }
     }
 }
 
 /// How long to spin, learnt from how often it paid.
 ///
-/// Grows by half on a hit, halves on a miss, and gives up after [`PATIENCE`](Self::PATIENCE)
-/// misses in a row: an idle loop must not burn. It tries again, with one probe, as soon as a
-/// real wait turns out so short that a spin would have met its end.
+/// Grows by half on a hit, and gives up after [`PATIENCE`](Self::PATIENCE) misses in a row: an
+/// idle loop must not burn. It tries again, with one probe, when a real wait was short. Short is
+/// more than a spin lasts: a wait that includes two sleeping CPUs' wake-ups, one there and one
+/// back, is much shorter if neither sleeps. So some probes are in vain, and after one that was,
+/// a few short waits pass without.
 ///
 /// Where others want the CPU, a spin only keeps them away, perhaps the very one it waits for. So
 /// it ends at once when that is [seen](Self::crowded), and no probe is made for a while, longer
@@ -54,8 +70,12 @@ pub struct Spin {
 impl Spin {
     /// Misses in a row after which it gives up.
     pub const PATIENCE: u32 = 3;
-    /// The waits without a probe after the CPU was found crowded once, and the most.
+    /// The short waits without a probe after one was in vain.
+    pub const PAUSE: u32 = 32;
+    /// The same after the CPU was found crowded once, and the most.
     pub const RESTS: (u32, u32) = (16, 4096);
+    /// A wait is short below this many times the longest spin.
+    pub const SHORT: u64 = 2;
 
     /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
     #[must_use]
@@ -73,11 +93,10 @@ impl Spin {
     #[must_use]
     pub fn with_cpus(policy: &WaitPolicy, cpus: usize) -> Self {
         let max = if cpus > 1 { policy.spin_max_ns } else { 0 };
-        let start = policy.spin_start_ns.min(max);
         Self {
-            start,
+            start: policy.spin_start_ns.min(max),
             max,
-            budget: start,
+            budget: 0,
             misses: 0,
             rest: 0,
             next_rest: Self::RESTS.0,
@@ -104,11 +123,10 @@ impl Spin {
     /// The spin ended without one.
     pub fn miss(&mut self) {
         self.misses += 1;
-        self.budget = if self.misses < Self::PATIENCE {
-            self.budget / 2
-        } else {
-            0
-        };
+        if self.misses >= Self::PATIENCE {
+            self.budget = 0;
+            self.rest = Self::PAUSE;
+        }
     }
 
     /// While it spun, somebody else had the CPU.
@@ -120,7 +138,7 @@ impl Spin {
 
     /// A wait without spinning lasted this long.
     pub fn note_wait(&mut self, waited_ns: u64) {
-        if self.budget > 0 || waited_ns >= self.max {
+        if self.budget > 0 || waited_ns >= self.max * Self::SHORT {
             return;
         }
         if self.rest > 0 {
@@ -166,70 +184,70 @@ pub fn plan_timer(now: u64, deadline: Option<u64>, policy: &WaitPolicy) -> Timer
 mod tests {
     use super::*;
 
+    /// One whose first probe met something.
     fn spin() -> Spin {
-        Spin::with_cpus(&WaitPolicy::default(), 2)
+        let mut spin = Spin::with_cpus(&WaitPolicy::default(), 2);
+        assert_eq!(spin.budget(), 0, "nothing is known yet");
+        spin.note_wait(30_000);
+        assert_eq!(spin.budget(), 50_000);
+        spin.hit();
+        spin
     }
 
     #[test]
     fn hits_grow_to_the_maximum() {
         let mut spin = spin();
-        assert_eq!(spin.budget(), 20_000);
-        spin.hit();
-        assert_eq!(spin.budget(), 30_000);
+        assert_eq!(spin.budget(), 75_000);
         (0..9).for_each(|_| spin.hit());
-        assert_eq!(spin.budget(), 50_000);
+        assert_eq!(spin.budget(), 100_000);
     }
 
     #[test]
     fn misses_in_a_row_end_it_and_a_hit_between_does_not() {
         let mut spin = spin();
-        spin.miss();
-        assert_eq!(spin.budget(), 10_000);
-        spin.miss();
+        (0..2).for_each(|_| spin.miss());
         spin.hit();
-        assert_eq!(spin.budget(), 20_000);
-        (0..3).for_each(|_| spin.miss());
+        (0..2).for_each(|_| spin.miss());
+        assert_eq!(spin.budget(), 100_000);
+        spin.miss();
         assert_eq!(spin.budget(), 0);
     }
 
+    /// Short waits until it is tried again.
+    fn waits(spin: &mut Spin) -> u32 {
+        let mut count = 0;
+        while spin.budget() == 0 {
+            spin.note_wait(100_000);
+            count += 1;
+        }
+        count
+    }
+
     #[test]
-    fn a_short_wait_brings_one_probe_back() {
+    fn short_waits_bring_one_probe_back() {
         let mut spin = spin();
         (0..3).for_each(|_| spin.miss());
         spin.note_wait(1_000_000);
-        assert_eq!(spin.budget(), 0);
-        spin.note_wait(30_000);
-        assert_eq!(spin.budget(), 20_000);
+        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "long ones do not count");
+        assert_eq!(spin.budget(), 50_000);
         spin.miss();
-        assert_eq!(spin.budget(), 0);
-        spin.note_wait(30_000);
+        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "it was in vain");
         spin.hit();
         spin.miss();
-        assert_eq!(spin.budget(), 15_000, "after a hit it is patient again");
+        assert_eq!(spin.budget(), 75_000, "after a hit it is patient again");
     }
 
     #[test]
     fn a_crowd_ends_it_for_longer_each_time() {
         let mut spin = spin();
-        let mut waits = Vec::new();
-        for _ in 0..3 {
+        let rests = [0; 3].map(|_| {
             spin.crowded();
-            assert_eq!(spin.budget(), 0);
-            let mut count = 0;
-            while spin.budget() == 0 {
-                spin.note_wait(10_000);
-                count += 1;
-            }
-            waits.push(count);
-        }
-        assert_eq!(waits, [17, 33, 65]);
-        spin.note_wait(1_000_000);
+            waits(&mut spin)
+        });
+        assert_eq!(rests, [17, 33, 65]);
         (0..4).for_each(|_| spin.hit());
         spin.crowded();
-        (0..16).for_each(|_| spin.note_wait(10_000));
-        assert_eq!(spin.budget(), 0);
-        spin.note_wait(10_000);
-        assert_eq!(spin.budget(), 20_000, "hits make it trust again");
+        assert_eq!(waits(&mut spin), 17, "hits make it trust again");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Options {
             policy.spin_start_ns = policy.spin_start_ns.min(policy.spin_max_ns);
         }
         if let Ok(warm) = u64::try_from(self.warm) {
-            policy.direct_ns = warm * 1000;
+            policy.wait_directly(warm * 1000);
         }
         policy
     }

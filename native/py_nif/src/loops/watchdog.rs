@@ -1,6 +1,7 @@
 //! `py_watchdog`, as loops know it: a process that sleeps while all of them rest, and is called by
 //! the first that does not.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use event_loop::Vigil;
@@ -12,6 +13,8 @@ use crate::beam::forked;
 use crate::beam::message::{self, Sender};
 
 static VIGIL: Vigil = Vigil::new();
+/// How many turns all loops had had at its last look.
+static TURNS: AtomicU64 = AtomicU64::new(0);
 /// Whom to call.
 static PROCESS: Mutex<Option<LocalPid>> = Mutex::new(None);
 
@@ -43,8 +46,11 @@ fn call() {
 }
 
 /// Whether the calling process, which has just looked, need not look again before it is told
-/// `loop_awake`.
+/// `loop_awake`. Not while loops have turns now and then: a look costs less than a call.
 pub fn may_sleep(caller: LocalPid) -> bool {
     *process() = Some(caller);
-    VIGIL.may_sleep(|| registry::all().iter().any(|native| native.pulse.is_awake()))
+    let loops = registry::all();
+    let turns = loops.iter().map(|native| native.pulse.turns()).sum();
+    let lately = TURNS.swap(turns, Ordering::Relaxed) != turns;
+    VIGIL.may_sleep(|| lately || registry::all().iter().any(|native| native.pulse.is_awake()))
 }

@@ -45,6 +45,7 @@ const SPIN: WaitPolicy = WaitPolicy {
     spin_max_ns: 20_000,
     direct_ns: 0,
     near_timer_ns: 0,
+    own_timer_ns: 0,
     beam_margin_ns: 0,
 };
 /// So long a thread beyond the first stays without work.

@@ -103,7 +103,7 @@ impl Loop {
             policy.spin_start_ns = policy.spin_start_ns.min(policy.spin_max_ns);
         }
         if let Some(direct) = direct_wait {
-            policy.direct_ns = nanoseconds(direct);
+            policy.wait_directly(nanoseconds(direct));
         }
         let given = loop_thread::take_given();
         let served = given.is_some();

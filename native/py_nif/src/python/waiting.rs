@@ -11,15 +11,11 @@ use std::sync::Arc;
 use event_loop::{now_ns, EventBuffer, Parked, Ready, Spin};
 
 use super::load::Load;
-use crate::beam::message::Sender;
 use crate::error::Result;
 use crate::loops::NativeLoop;
 
 /// A yield that takes longer than this was one to somebody.
 pub const CROWDED_NS: u64 = 5_000;
-
-/// How late a parked thread wakes by itself if nobody wakes it at its deadline.
-const LATE_NS: u64 = 1_000_000;
 
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on
 /// one loop would steal each other's wake-ups.
@@ -151,10 +147,7 @@ impl Waiting {
             return self.poll_for(native, left).map(drop);
         }
         native.ensure_keeper();
-        native.plan_wake(Sender::Thread, deadline);
-        // Those who keep the deadline come before this limit. It is for when they cannot: no fd
-        // was left for the timerfd, or the VM is too busy to be in time.
-        let limit = deadline.map(|deadline| deadline.saturating_sub(now_ns()) + LATE_NS);
+        let limit = native.plan_sleep(deadline);
         match native.core.park(|| native.request_arm(), limit) {
             Parked::Woken | Parked::TimedOut => self.look(native),
             // Nobody keeps this loop (the application is stopped, the router is being

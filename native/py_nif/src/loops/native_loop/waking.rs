@@ -14,7 +14,23 @@ use crate::loops::keeper::Role;
 /// A week.
 const MAX_BEAM_DELAY_MS: u64 = 7 * 24 * 3600 * 1000;
 
+/// How late a thread wakes by itself if nobody wakes it at its deadline.
+const LATE_NS: u64 = 1_000_000;
+
 impl NativeLoop {
+    /// For a thread that is about to sleep until `deadline`: the longest it may sleep.
+    pub fn plan_sleep(&self, deadline: Option<u64>) -> Option<u64> {
+        let left = deadline.map(|deadline| deadline.saturating_sub(now_ns()));
+        if left.is_some_and(|left| left < self.policy.own_timer_ns) {
+            self.set_timerfd(None);
+            return left;
+        }
+        self.plan_wake(Sender::Thread, deadline);
+        // Those who keep the deadline come before. The limit is for when they cannot: no fd was
+        // left for the timerfd, or the VM is too busy to be in time.
+        left.map(|left| left.saturating_add(LATE_NS))
+    }
+
     /// Sees to it that the loop is looked at when `deadline` comes, though its thread sleeps:
     /// by the timerfd in the epoll set when it is near, else by the keeper's `send_after`.
     pub fn plan_wake(&self, sender: Sender<'_>, deadline: Option<u64>) {
