@@ -3,7 +3,7 @@
 %%
 %% A loop that is killed answers who waits with `loop_down'; the death of any other process changes
 %% nothing for the loop: it does what it was about to do. Deaths at random are in py_faults_SUITE,
-%% what each death leads to in py_supervision_SUITE.
+%% what each death leads to in py_supervision_SUITE and py_supervision_of_python_SUITE.
 -module(py_deaths_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
