@@ -26,23 +26,14 @@
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(_Case, Config) ->
     %% Anew, so that earlier deaths do not count.
     _ = application:stop(erlang_loop),
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
+    called:begin_case(streams:begin_suite(Config)).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end),
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
-    ?assertEqual({messages, []}, process_info(self(), messages)),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
 the_loop(_Config) ->
     in_every_phase(killed, fun mortal:kill/1).

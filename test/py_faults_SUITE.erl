@@ -22,8 +22,7 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(Case, Config) when Case =:= every_fault_has_its_test ->
     Config;
