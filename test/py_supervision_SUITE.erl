@@ -206,6 +206,7 @@ a_loop_of_callbacks(_Config) ->
     eventually:is({error, closed}, fun() -> py_nif:event_loop_info(Ref) end),
     ?assertEqual({error, closed}, py_nif:call_later(Ref, 1, 2)),
     ?assertEqual({error, loop_down}, py_event_loop:loop_ref(Loop)),
+    %% Longer than its timer.
     receive
         {py_event, _, _, _} = Event -> error({came, Event})
     after 100 -> ok

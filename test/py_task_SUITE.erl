@@ -51,7 +51,8 @@ tasks_run_side_by_side(_Config) ->
         Tasks = [submit(asyncio, sleep, [0.2, N]) || N <- lists:seq(1, 100)],
         ?assertEqual([{ok, N} || N <- lists:seq(1, 100)], [py:await(Task) || Task <- Tasks])
     end),
-    ?assert(Time < 2_000_000, Time).
+    %% One after the other they would take 20 s.
+    ?assert(Time < 10_000_000, Time).
 
 await_takes_answers_in_any_order(_Config) ->
     Tasks = [submit(called, add, [N, 0]) || N <- lists:seq(1, 50)],
@@ -275,8 +276,8 @@ a_function_whose_caller_died_at_once_is_logged(_Config) ->
     Pid = spawn(fun() -> py:call(called, block, [], #{}, infinity) end),
     %% As soon as it runs: most likely before its death is listened for. Either way it is logged.
     called:is_blocked(),
-    exit(Pid, kill),
-    %% What ends within 2 ms is nothing to report.
+    ok = mortal:kill(Pid),
+    %% What takes no more than 2 ms is nothing to report.
     timer:sleep(10),
     {ok, _} = py:call(called, release, []),
     called:is_logged("called.block ended"),
