@@ -280,17 +280,14 @@ a_queued_call_of_a_dead_caller_never_runs(_Config) ->
 
 a_blocked_function_holds_up_nobody(_Config) ->
     {ok, _} = py:call(called, hold, []),
-    Tasks = [
-        begin
-            {ok, Task} = py:submit(called, block, []),
-            Task
-        end
-     || _ <- lists:seq(1, 5)
-    ],
+    Tasks = blocked(5),
     _ = [?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 20_000)) || _ <- lists:seq(1, 5)],
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2], #{}, 20_000)),
     {ok, _} = py:call(called, release, []),
     _ = [?assertEqual({ok, <<"released">>}, py:await(Task)) || Task <- Tasks].
+
+blocked(Count) ->
+    [element(2, {ok, _} = py:submit(called, block, [])) || _ <- lists:seq(1, Count)].
 
 a_computing_function_holds_up_nobody(_Config) ->
     {ok, _} = py:call(called, hold, []),
@@ -307,13 +304,7 @@ threads_have_a_limit(_Config) ->
 
 too_many_blocked() ->
     {ok, _} = py:call(called, hold, []),
-    Tasks = [
-        begin
-            {ok, Task} = py:submit(called, block, []),
-            Task
-        end
-     || _ <- lists:seq(1, 3)
-    ],
+    Tasks = blocked(3),
     eventually:is(3, fun() -> maps:get(threads, py_calls:info()) end),
     ?assertEqual({error, timeout}, py:call(called, add, [1, 2], #{}, 100)),
     %% Coroutines have a thread of their own, if their function is known.
@@ -325,13 +316,7 @@ too_many_blocked() ->
 
 idle_threads_end(_Config) ->
     {ok, _} = py:call(called, hold, []),
-    Tasks = [
-        begin
-            {ok, Task} = py:submit(called, block, []),
-            Task
-        end
-     || _ <- lists:seq(1, 6)
-    ],
+    Tasks = blocked(6),
     eventually:is(true, fun() -> maps:get(threads, py_calls:info()) >= 6 end),
     {ok, _} = py:call(called, release, []),
     _ = [?assertEqual({ok, <<"released">>}, py:await(Task)) || Task <- Tasks],
