@@ -27,13 +27,11 @@
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
 init_per_suite(Config) -> streams:begin_suite(Config).
 end_per_suite(_Config) -> called:stop().
-init_per_testcase(_Case, Config) -> streams:begin_case(Config).
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
 end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
 %% The Stop button

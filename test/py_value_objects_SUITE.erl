@@ -19,8 +19,7 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).

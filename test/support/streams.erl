@@ -4,20 +4,15 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([begin_suite/1, begin_case/1, end_case/1]).
+-export([begin_suite/1, end_case/1]).
 -export([all_of/3, rest_of/1, await_items/2, items/1, settle/0]).
 
-%% @doc For init_per_suite/1; `called:stop/0' ends it.
+%% @doc For init_per_suite/1, in place of `called:begin_suite/1': Python's module is imported, too.
 -spec begin_suite(Config) -> Config when Config :: [{atom(), term()}].
 begin_suite(Config) ->
-    ok = called:start(),
+    Started = called:begin_suite(Config),
     {ok, 0} = py:call(streamed, count_open, []),
-    Config.
-
--spec begin_case(Config) -> Config when Config :: [{atom(), term()}].
-begin_case(Config) ->
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
+    Started.
 
 %% @doc The answer of end_per_testcase/2: no task, no generator and no message is left.
 -spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
