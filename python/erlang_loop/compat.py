@@ -7,7 +7,7 @@ import functools
 import logging
 import selectors
 import sys
-from asyncio import format_helpers, unix_events
+from asyncio import BaseEventLoop, SelectorEventLoop, format_helpers, unix_events
 from asyncio.log import logger
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -67,20 +67,19 @@ def _child_watcher_class() -> Any:
     return events._PidfdChildWatcher if events.can_use_pidfd() else events._ThreadedChildWatcher
 
 
-def begin_selector_loop(loop: Any, selector: selectors.BaseSelector) -> None:
+def begin_selector_loop(loop: Any, view: Callable[[Any], selectors.BaseSelector]) -> None:
     """What asyncio's selector loop does in `__init__`, without what is in our way.
 
     That is a third of the time it takes to make a loop: a table of transports that we have in
-    the native loop, and a line for a log that hardly anybody reads. A Python that we do not know
-    may do more; `test_loops.py` compares.
+    the native loop, a selector, and a line for a log that hardly anybody reads. A Python that we
+    do not know may do more; `test_loops.py` compares.
     """
     if sys.version_info >= (3, 15):
-        asyncio.SelectorEventLoop.__init__(loop, selector)
+        SelectorEventLoop.__init__(loop, view(loop))
         return
-    asyncio.BaseEventLoop.__init__(loop)
+    BaseEventLoop.__init__(loop)
     if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("Using selector: %s", selector.__class__.__name__)
-    loop._selector = selector
+        logger.debug("Using selector: %s", view.__name__)
     loop._signal_handlers = {}
     if sys.version_info >= (3, 13):
         loop._unix_server_sockets = {}
@@ -90,6 +89,7 @@ def begin_selector_loop(loop: Any, selector: selectors.BaseSelector) -> None:
 
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     """Makes `loop` the running loop of this thread."""
+    # By name each time: some put another one in its place.
     asyncio._set_running_loop(loop)
 
 

@@ -13,7 +13,7 @@ from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
 from .microtasks import Microtasks
 from .queue_views import ReadyView, ScheduledView
-from .selector_view import SelectorView
+from .selector_view import SelectorOnDemand, SelectorView
 from .signals import SignalHandlers
 from .subprocesses import Children
 from .transport_view import TransportView
@@ -41,6 +41,7 @@ class ErlangEventLoop(
 
     #: Made for the first one.
     _children: Children | None = None
+    _selector = SelectorOnDemand()
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class ErlangEventLoop(
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
-        compat.begin_selector_loop(self, SelectorView(self))
+        compat.begin_selector_loop(self, SelectorView)
 
     # The native loop is woken without a pipe to itself.
 

@@ -58,3 +58,15 @@ class SelectorView(selectors.BaseSelector):
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return _Keys(self)
+
+
+class SelectorOnDemand:
+    """`_selector` of loops: made anew each time, for it has nothing of its own, until one is set.
+
+    None after the loop was closed, as asyncio's.
+    """
+
+    def __get__(self, loop: ErlangEventLoop | None, owner: object = None) -> Any:
+        if loop is None:
+            return self
+        return None if loop.is_closed() else SelectorView(loop)
