@@ -11,6 +11,7 @@ import os
 import socket
 
 import pytest
+from command import same_as_python
 from connections import Buffered, HalfOpen, Recorder, connected, eventually
 
 KIB = 1024
@@ -175,6 +176,22 @@ def test_forgotten_connection_is_closed(loop):
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
     listener.close()
+
+
+def test_forgotten_until_the_end_of_python():
+    """There is nothing left to warn with then, which is no error."""
+    program = """
+import asyncio
+class Keeper(asyncio.DatagramProtocol):
+    def connection_made(self, transport):
+        self.transport = transport
+async def main():
+    await loop.create_datagram_endpoint(Keeper, local_addr=("127.0.0.1", 0))
+    print("open")
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+"""
+    assert same_as_python("-c", program).out == "open\n"
 
 
 @pytest.mark.parametrize("size", [1, 15 * KIB, 64 * KIB, 64 * KIB + 1, 300 * KIB, 3000 * KIB])

@@ -10,6 +10,7 @@ use crate::parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 use crate::sys::timerfd::TimerFd;
 use crate::watches::{Direction, Mode, Ready, WatchId, Watches};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The timerfd, made when first needed, and what it is set to.
@@ -31,6 +32,9 @@ pub struct EventLoop {
     /// Guards the table and, with it, the order of changes to the set. Held for a few system
     /// calls at most, never while waiting or while foreign code runs.
     watches: Mutex<Watches>,
+    /// Whether some of them are to be told early. Written under their lock. Relaxed: another
+    /// thread that sets it wakes the owner.
+    any_early: AtomicBool,
     /// Sleep and wake.
     pub parking: Parking,
     /// New, running, stopping, closed.
@@ -70,6 +74,7 @@ impl EventLoop {
         Self {
             set: OnceLock::new(),
             watches: Mutex::default(),
+            any_early: AtomicBool::new(false),
             parking,
             life: Life::new(),
             counters: Counters::default(),
@@ -113,6 +118,44 @@ impl EventLoop {
     pub fn watch(&self, fd: RawFd, dir: Direction, key: u64, mode: Mode) -> Result<WatchId> {
         let set = self.set()?;
         self.open_watches()?.watch(set, fd, dir, key, mode)
+    }
+
+    /// See [`Watches::watch_writer`]. The owner is woken, and asks [`tell_early`](Self::tell_early).
+    ///
+    /// # Errors
+    /// As there, and [`Closed`](Error::Closed).
+    pub fn watch_writer(&self, fd: RawFd, key: u64) -> Result<WatchId> {
+        let set = self.set()?;
+        let mut watches = self.open_watches()?;
+        let id = watches.watch_writer(set, fd, key)?;
+        if watches.any_early() {
+            self.any_early.store(true, Ordering::Relaxed);
+            drop(watches);
+            self.wake();
+        }
+        Ok(id)
+    }
+
+    /// Appends writers that can write to `out`, without asking the kernel. The owner calls this
+    /// before it looks or waits.
+    #[inline]
+    pub fn tell_early(&self, out: &mut Vec<Ready>) {
+        if self.any_early.load(Ordering::Relaxed) {
+            self.tell_early_writers(out);
+        }
+    }
+
+    #[cold]
+    fn tell_early_writers(&self, out: &mut Vec<Ready>) {
+        let Some(set) = self.set.get() else {
+            return;
+        };
+        let before = out.len();
+        let mut watches = lock(&self.watches);
+        watches.tell_early(set, out);
+        self.any_early.store(watches.any_early(), Ordering::Relaxed);
+        drop(watches);
+        self.counters.events.add_owned((out.len() - before) as u64);
     }
 
     /// Ends a watch; `false` when it was gone already.

@@ -7,12 +7,14 @@
 
 use crate::epoll::{EpollSet, RawEvent};
 use crate::error::{Error, Result};
+use early::Early;
 use fd_hash::FdHasher;
 use slot::{Slot, Watch};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::os::fd::RawFd;
 
+mod early;
 mod fd_hash;
 mod slot;
 mod words;
@@ -28,6 +30,7 @@ pub struct Watches {
     slots: HashMap<RawFd, Slot, BuildHasherDefault<FdHasher>>,
     generation: u32,
     serial: u64,
+    early: Vec<Early>,
 }
 
 impl Watches {
@@ -61,6 +64,7 @@ impl Watches {
             serial,
             mode,
             paused: false,
+            early: false,
         };
         let slot = self
             .slots

@@ -1,5 +1,5 @@
 //! The system calls, wrapped so that the rest of the crate is safe code. Called by `clock`,
-//! `epoll`, `parking` and `event_loop` only.
+//! `epoll`, `parking`, `watches` and `event_loop` only.
 //!
 //! This is the Linux version. Another system stands beside it by giving the same functions:
 //! an fd set with tokens (kqueue), a bell that wakes it (`EVFILT_USER`), an absolute timer in
@@ -13,6 +13,7 @@ mod eventfd;
 mod futex;
 #[cfg(loom)]
 mod model;
+pub mod poll;
 pub mod time;
 pub mod timerfd;
 

@@ -12,6 +12,8 @@ pub(super) struct Watch {
     pub serial: u64,
     pub mode: Mode,
     pub paused: bool,
+    /// Told without the kernel, which has not been asked yet: see `early`.
+    pub early: bool,
 }
 
 /// What the kernel holds for the descriptor.
@@ -63,10 +65,19 @@ impl Slot {
         self.read.is_none() && self.write.is_none()
     }
 
+    /// Whether the kernel watches this side, and this side only.
+    pub fn reads_only(&self) -> bool {
+        let reads = |interest: &Interest| interest.read && !interest.write;
+        self.write.is_none() && matches!(&self.registered, Registered::Armed(now) if reads(now))
+    }
+
     /// What the kernel should report: `None` if nothing. Both flags hold for the whole
     /// descriptor, so each is set only if every active watch wants it.
     fn wanted(&self) -> Option<Interest> {
-        let active = |side: &Option<Watch>| side.filter(|watch| !watch.paused).map(|w| w.mode);
+        let active = |side: &Option<Watch>| {
+            side.filter(|watch| !watch.paused && !watch.early)
+                .map(|watch| watch.mode)
+        };
         let (read, write) = (active(&self.read), active(&self.write));
         let mut modes = read.iter().chain(&write).peekable();
         modes.peek()?;

@@ -14,9 +14,9 @@
 //! not count, because what it waits for may need a thread.
 
 mod outside;
+mod queue;
 mod spin;
 
-use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -27,6 +27,7 @@ use event_loop::{now_ns, Spin, WaitPolicy};
 use pyo3::prelude::*;
 
 pub use outside::outside;
+use queue::Queue;
 
 use super::calls;
 use super::plain_streams::{self, Slice};
@@ -79,17 +80,15 @@ impl Job {
 
 /// Guarded by one lock, which is held for a few instructions at a time.
 struct Pool {
-    queue: VecDeque<Job>,
+    queue: Queue,
     /// Threads that run calls or wait for some, the standby not among them.
     workers: usize,
     /// Of these, waiting.
     idle: usize,
     /// Workers whose call was running when none had ended for a while, and has not ended since. A
-    /// worker knows by `age` whether it is one. Should the count be wrong, it is right again when
+    /// worker knows by [`AGE`] whether it is one. Should the count be wrong, it is right again when
     /// next nobody gets on, or all are idle.
     blocked: usize,
-    /// How often nobody got on.
-    age: u64,
     /// One of them spins, and was not told of a call yet: it needs no wake-up.
     spinning: bool,
     /// Whether there is a standby thread.
@@ -108,11 +107,10 @@ struct Pool {
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
-    queue: VecDeque::new(),
+    queue: Queue::new(),
     workers: 0,
     idle: 0,
     blocked: 0,
-    age: 0,
     spinning: false,
     standby: false,
     watching: false,
@@ -125,6 +123,9 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
 });
 /// Calls that have ended so far. Relaxed: a count that orders nothing.
 static ENDED: AtomicU64 = AtomicU64::new(0);
+/// How often nobody got on. Written under the pool's lock; a worker that misses a change sees it
+/// after its next call. Relaxed.
+static AGE: AtomicU64 = AtomicU64::new(0);
 static WORK: Condvar = Condvar::new();
 static WATCH: Condvar = Condvar::new();
 
@@ -191,7 +192,7 @@ pub fn are_waiting() -> bool {
 impl Pool {
     /// One worker takes what there is. If it does not get on, the standby sees that.
     fn push(&mut self, job: Job) {
-        self.queue.push_back(job);
+        self.queue.push(job);
         // Without a standby nobody would notice that it does not get on.
         let taken_care_of = self.standby && (self.told || self.gets_on());
         if self.idle > 0 && !taken_care_of {
@@ -208,16 +209,17 @@ impl Pool {
 
     /// Calls wait, and none has ended for a while.
     fn nobody_gets_on(&mut self) {
-        self.age += 1;
+        AGE.fetch_add(1, Ordering::Relaxed);
         self.blocked = self.workers.saturating_sub(self.idle);
     }
 
     /// A worker has ended a call, which it began at this age, and begins the next.
     fn gone_on(&mut self, began: &mut u64) {
-        if *began < self.age {
+        let age = AGE.load(Ordering::Relaxed);
+        if *began < age {
             self.blocked = self.blocked.saturating_sub(1);
         }
-        *began = self.age;
+        *began = age;
     }
 
     fn tell_idle(&mut self) {
@@ -271,7 +273,7 @@ fn worker() {
 fn work() {
     ensure_standby();
     let mut habit = Spin::new(&SPIN);
-    let mut began = pool().age;
+    let mut began = AGE.load(Ordering::Relaxed);
     while wait_for_work(&mut habit, &mut began) {
         Python::attach(|py| {
             while let Some(job) = next(&mut began) {
@@ -287,9 +289,13 @@ fn work() {
 }
 
 fn next(began: &mut u64) -> Option<Job> {
+    let taken = queue::take();
+    if taken.is_some() && AGE.load(Ordering::Relaxed) == *began {
+        return taken;
+    }
     let mut pool = pool();
     pool.gone_on(began);
-    let job = pool.queue.pop_front();
+    let job = taken.or_else(|| pool.queue.advance());
     if !pool.queue.is_empty() {
         pool.have_watched();
     }
@@ -320,7 +326,7 @@ fn wait_for_work(habit: &mut Spin, began: &mut u64) -> bool {
         if !pool.queue.is_empty() {
             pool.idle -= 1;
             habit.note_wait(now_ns().saturating_sub(since));
-            *began = pool.age;
+            *began = AGE.load(Ordering::Relaxed);
             return true;
         }
         let (again, waited) = WORK

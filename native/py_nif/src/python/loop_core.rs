@@ -220,7 +220,11 @@ impl Loop {
         let handle = Py::new(py, handle.repeating())?;
         let native = this.native(py)?;
         let core = &native.core;
-        core.watch(fd, direction, 0, mode).map_err(watch_error)?;
+        let watched = match direction {
+            Direction::Write if mode == Mode::LEVEL => core.watch_writer(fd, 0),
+            _ => core.watch(fd, direction, 0, mode),
+        };
+        watched.map_err(watch_error)?;
         let watcher = Watcher::Callback(handle.clone_ref(py));
         Self::set_watcher(slf, fd, direction, watcher)?;
         Ok(handle)

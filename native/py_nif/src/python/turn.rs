@@ -73,7 +73,8 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
         || this.between.get(py);
     let now = now_ns();
     this.with_pulse(py, |pulse| pulse.turned(now));
-    if busy && !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS {
+    let looked_lately = !this.stopping.get(py) && now - this.last_look.get(py) < LOOK_EVERY_NS;
+    if busy && looked_lately {
         return Ok(());
     }
     if !busy && may_block && this.before_sleep.replace(py, false) {
@@ -87,13 +88,17 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
             "This event loop is already running",
         ));
     };
-    let result = match busy || !may_block {
+    let early = waiting.early(&native);
+    let result = match busy || early || !may_block {
+        true if early && looked_lately => Ok(()),
         true => waiting.look(&native),
         false => block(slf, &native, &mut waiting, now),
     };
     take_events(slf, &mut waiting.ready);
     let woken = now_ns();
-    this.last_look.set(py, woken);
+    if !(early && looked_lately) {
+        this.last_look.set(py, woken);
+    }
     if busy {
         native.pulse.begins(woken);
     }

@@ -45,6 +45,17 @@ impl Waiting {
         }
     }
 
+    /// Collects writers that can write and were not asked for in the kernel. Once a turn, before
+    /// anything else. `true`: there are some.
+    pub fn early(&mut self, native: &NativeLoop) -> bool {
+        native.core.tell_early(&mut self.ready);
+        // They woke the loop, too.
+        !self.ready.is_empty() && {
+            native.core.parking.take_notified();
+            true
+        }
+    }
+
     /// Collects what is ready, without waiting.
     pub fn look(&mut self, native: &NativeLoop) -> Result<()> {
         native.core.poll_now(&mut self.buffer)?;

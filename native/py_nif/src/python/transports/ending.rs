@@ -126,14 +126,20 @@ impl Transport {
         let file = this.file.take(py);
         let options = PyDict::new(py);
         options.set_item("source", slf)?;
-        let warn = py.import("warnings")?.getattr("warn")?;
-        let warned = warn.call((text, PyResourceWarning::type_object(py)), Some(&options));
+        let warning = (text, PyResourceWarning::type_object(py));
+        let warned = match py.import("warnings") {
+            Ok(warnings) => warnings
+                .call_method("warn", warning, Some(&options))
+                .map(drop),
+            // Python is ending, and has nothing left to warn with.
+            Err(_) => Ok(()),
+        };
         if let Some(file) = file {
             file.close(py)?;
         }
         if let Some(server) = this.server.take(py) {
             attach(server.bind(py), "_detach", slf)?;
         }
-        warned.map(drop)
+        warned
     }
 }
