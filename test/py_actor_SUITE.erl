@@ -40,9 +40,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite, init]) =:= false].
+all() -> cases:of_suite(?MODULE, [init]).
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -57,9 +55,7 @@ init_per_testcase(_Case, Config) ->
     _ = process_flag(trap_exit, true),
     leak_check:begin_case(Config).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 server() ->
     {ok, Actor} = py_actor:start_link(acting, server, []),

@@ -44,8 +44,7 @@ init_per_testcase(_Case, Config) ->
 
 end_per_testcase(_Case, Config) ->
     _ = erlang:trace_pattern({py_nif, '_', '_'}, false, [local]),
-    ok = called:settle(),
-    leak_check:end_case(Config).
+    called:end_case(Config).
 
 every_wait_of_a_shared_loop_is_armed_by_the_router(_Config) ->
     Router = whereis(py_event_router),

@@ -3,7 +3,7 @@
 %%
 %% A loop that is killed answers who waits with `loop_down'; the death of any other process changes
 %% nothing for the loop: it does what it was about to do. Deaths at random are in py_faults_SUITE,
-%% what each death leads to in py_supervision_SUITE.
+%% what each death leads to in py_supervision_SUITE and py_supervision_of_python_SUITE.
 -module(py_deaths_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -26,23 +26,14 @@
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(_Case, Config) ->
     %% Anew, so that earlier deaths do not count.
     _ = application:stop(erlang_loop),
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
+    called:begin_case(streams:begin_suite(Config)).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end),
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
-    ?assertEqual({messages, []}, process_info(self(), messages)),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
 the_loop(_Config) ->
     in_every_phase(killed, fun mortal:kill/1).
@@ -219,6 +210,7 @@ next_of(Stream) ->
 
 %% Somebody stops it, and a task takes its time to end.
 ending(Loop) ->
+    {ok, _} = py:call(called, nobody_arrived, []),
     {ok, Task} = py_event_loop:submit(Loop, called, meet_at_the_end, [<<"x">>, 1000]),
     called:has_noted(<<"x started">>),
     {Stopper, Monitor} = spawn_monitor(fun() -> exit({stopped, py_event_loop:stop(Loop)}) end),
@@ -232,8 +224,7 @@ ending(Loop) ->
             end,
         ?assertEqual({Outcome, stopped(Outcome)}, {Outcome, Stopped}),
         ?assertEqual({error, answered(Outcome)}, py:await(Task)),
-        called:has_noted(<<"x met">>),
-        {ok, _} = py:call(called, nobody_arrived, [])
+        called:has_noted(<<"x met">>)
     end.
 
 stopped(killed) -> {error, noproc};

@@ -13,22 +13,13 @@
     a_long_traceback_says_what_is_left_out/1
 ]).
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
-
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 exceptions_print_as_in_python(_Config) ->
     {ok, Names} = py:call(failing, names, []),

@@ -45,16 +45,11 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> [{group, own}, {group, shared}].
 
 groups() ->
-    Others = [module_info, init, init_per_suite, end_per_suite],
-    Cases = [Case || {Case, 1} <- ?MODULE:module_info(exports), not lists:member(Case, Others)],
+    Cases = cases:of_suite(?MODULE, [init]),
     [{own, [], Cases}, {shared, [], Cases}].
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
 
 init_per_group(own, Config) ->
     ok = persistent_term:put(?MODULE, own),
@@ -86,13 +81,8 @@ end_per_group(shared, Config) ->
     ],
     py_nif:python_loop_threads(8).
 
-init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
-
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 coroutines_run_on_the_loops_thread(_Config) ->
     with_loop(#{}, fun(Loop) ->

@@ -28,25 +28,12 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE, [init]).
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
-
-init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
-
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+init_per_suite(Config) -> streams:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 %% Sharing
 

@@ -22,29 +22,17 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
 init_per_suite(Config) ->
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
+    Started = streams:begin_suite(Config),
     %% Native code knows of its own exception when it has seen any.
     called:is_error("ValueError", "x", py:call(called, fail, [<<"x">>])),
-    Config.
+    Started.
 
-end_per_suite(_Config) ->
-    called:stop().
-
-init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
-
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end),
-    ?assertEqual({messages, []}, process_info(self(), messages)),
-    leak_check:end_case(Config).
+end_per_suite(_Config) -> called:stop().
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
 %% Panics in native code, which none is known of: raised here by Python code as they would be
 %% after they crossed it.

@@ -22,8 +22,7 @@
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(Case, Config) when Case =:= every_fault_has_its_test ->
     Config;
@@ -104,6 +103,7 @@ the_application_restarts_100_times(_Config) ->
     ).
 
 %% The node ends, and quickly, whatever Python does: one loop computes, one sleeps in C, one waits.
+%% None can tell that all have begun, as the last one keeps the GIL: they are given some time.
 init_stop_with_busy_loops(_Config) ->
     Code =
         "{ok, _} = application:ensure_all_started(erlang_loop),"

@@ -20,19 +20,10 @@
     test_functions_take_no_foreign_fds/1
 ]).
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].
+all() -> cases:of_suite(?MODULE).
 
-is_case(Name) ->
-    not lists:member(Name, [module_info, init_per_suite, end_per_suite]).
-
-init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
-    Config.
-
-end_per_suite(_Config) ->
-    ok = application:stop(erlang_loop).
-
+init_per_suite(Config) -> started:begin_suite(Config).
+end_per_suite(_Config) -> started:end_suite().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).

@@ -35,8 +35,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(Case, Config) ->
     Folder = filename:join(?config(priv_dir, Config), Case),

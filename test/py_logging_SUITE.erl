@@ -37,9 +37,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -56,8 +54,7 @@ init_per_testcase(_Case, Config) ->
 
 end_per_testcase(_Case, Config) ->
     ok = log_events:stop(),
-    ok = called:settle(),
-    leak_check:end_case(Config).
+    called:end_case(Config).
 
 %% Records
 
@@ -263,12 +260,12 @@ log(_Event, _Config) ->
 %% In nodes of their own
 
 the_default_handler_shows_them(_Config) ->
-    {0, Text} = in_node("{ok, none} = py:call(printing, log_many, [1])"),
+    {0, Text} = called:run_in_node("{ok, none} = py:call(printing, log_many, [1])"),
     ?assertNotEqual(nomatch, string:find(Text, "record 0"), Text).
 
 %% It is as in Python without a handler: a warning is a line on stderr.
 it_can_be_turned_off(_Config) ->
-    {0, Text} = in_node(
+    {0, Text} = called:run_in_node(
         "application:set_env(erlang_loop, logging, false)",
         "{ok, none} = py:call(printing, log_many, [1])"
     ),
@@ -309,17 +306,6 @@ stop_after_many() ->
      || N <- lists:seq(0, 999)
     ],
     log_events:stop().
-
-in_node(Code) ->
-    in_node("ok", Code).
-
-in_node(Before, Code) ->
-    Folder = project:file("test/support/python"),
-    other_node:run(lists:flatten([
-        "ok = application:load(erlang_loop), ", Before,
-        io_lib:format(", ok = application:set_env(erlang_loop, python_path, [~p]), ", [Folder]),
-        "{ok, _} = application:ensure_all_started(erlang_loop), ", Code, ", init:stop()."
-    ])).
 
 printed(Event) ->
     Line = logger_formatter:format(Event, #{single_line => false, template => [msg]}),

@@ -31,9 +31,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    Others = [module_info, init_per_suite, end_per_suite],
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), not lists:member(Case, Others)].
+all() -> cases:of_suite(?MODULE).
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -44,14 +42,12 @@ end_per_suite(_Config) ->
     called:stop().
 
 init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
     ok = py_nif:python_loop_threads(8),
-    leak_check:begin_case(Config).
+    called:begin_case(Config).
 
 end_per_testcase(_Case, Config) ->
     {ok, _} = py:call(loop_probe, forget, []),
-    ok = called:settle(),
-    leak_check:end_case(Config).
+    called:end_case(Config).
 
 %% Who gets which thread
 

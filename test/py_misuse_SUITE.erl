@@ -21,24 +21,13 @@
     calls_for_keepers_only_cannot_hurt/1
 ]).
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].
+all() -> cases:of_suite(?MODULE).
 
-is_case(Name) ->
-    not lists:member(Name, [module_info, init_per_suite, end_per_suite]).
-
-init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
-    Config.
-
-end_per_suite(_Config) ->
-    ok = application:stop(erlang_loop).
-
+init_per_suite(Config) -> started:begin_suite(Config).
+end_per_suite(_Config) -> started:end_suite().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
-end_per_testcase(_Case, Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> started:end_case(Config).
 
 %% Every function of py_nif, every argument, everything it is not.
 
@@ -181,7 +170,7 @@ a_dead_router_is_replaced(_Config) ->
         end,
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         NodeRouter = whereis(py_event_router),
-        eventually:is(NodeRouter, fun() -> keeper(Loop) end)
+        eventually:is(NodeRouter, fun() -> loop_events:keeper(Loop) end)
     end).
 
 a_dead_pid_cannot_be_a_router(_Config) ->
@@ -192,7 +181,7 @@ a_dead_pid_cannot_be_a_router(_Config) ->
         end,
         ?assertEqual({error, noproc}, py_nif:event_loop_set_router(Loop, Dead)),
         ?assertEqual({error, noproc}, py_nif:event_loop_set_worker(Loop, Dead)),
-        ?assertEqual(whereis(py_event_router), keeper(Loop))
+        ?assertEqual(whereis(py_event_router), loop_events:keeper(Loop))
     end).
 
 a_closed_loop_cannot_have_a_router(_Config) ->
@@ -208,13 +197,9 @@ a_closed_loop_cannot_have_a_router(_Config) ->
 a_loop_without_any_router_still_works(_Config) ->
     ok = application:stop(erlang_loop),
     with:pipe(fun(Loop, Read, Write) ->
-        ?assertEqual(undefined, keeper(Loop)),
+        ?assertEqual(undefined, loop_events:keeper(Loop)),
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
-        Late = spawn_link(fun() ->
-            receive
-            after 20 -> py_nif:write_test_fd(Write, <<"x">>)
-            end
-        end),
+        Late = loop_events:write_when_waiting(Write),
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
         eventually:is(false, fun() -> is_process_alive(Late) end),
@@ -226,16 +211,12 @@ a_loop_without_any_router_still_works(_Config) ->
         ?assertEqual(1, py_nif:poll_events(Loop, infinity)),
         ?assertEqual([{3, timer}], py_nif:get_pending(Loop)),
         %% As soon as there is a router it takes over, also from a process that waits.
-        Self = self(),
-        Waiting = spawn_link(fun() -> Self ! {self(), py_nif:poll_events(Loop, infinity)} end),
-        eventually:is(Waiting, fun() -> keeper(Loop) end),
+        Waiting = loop_events:waiting(Loop),
+        eventually:is(Waiting, fun() -> loop_events:keeper(Loop) end),
         {ok, _} = application:ensure_all_started(erlang_loop),
-        ?assertEqual(whereis(py_event_router), keeper(Loop)),
+        ?assertEqual(whereis(py_event_router), loop_events:keeper(Loop)),
         ok = py_nif:write_test_fd(Write, <<"x">>),
-        receive
-            {Waiting, Answer} -> ?assertEqual(1, Answer)
-        after 5000 -> error(still_waiting)
-        end
+        ?assertEqual(1, loop_events:answer(Waiting))
     end).
 
 waiting_without_a_router_leaves_no_messages(_Config) ->
@@ -315,10 +296,6 @@ calls_for_keepers_only_cannot_hurt(_Config) ->
     end).
 
 %% The pieces
-
-keeper(Loop) ->
-    {ok, #{keeper := Keeper}} = py_nif:event_loop_info(Loop),
-    Keeper.
 
 flush() ->
     receive

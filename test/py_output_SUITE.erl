@@ -35,9 +35,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite, print_from]) =:= false].
+all() -> cases:of_suite(?MODULE, [print_from]).
 
 init_per_suite(Config) ->
     ok = called:start(),
@@ -49,9 +47,7 @@ end_per_suite(_Config) ->
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 %% Where it goes
 
@@ -333,11 +329,11 @@ a_killed_output_process_loses_nothing(_Config) ->
 %% In nodes of their own, whose stdout this process reads
 
 without_a_caller_it_goes_to_user(_Config) ->
-    {0, Text} = in_node("{ok, none} = py:call(printing, print_in_bare_thread, [<<\"bare\">>])"),
+    {0, Text} = called:run_in_node("{ok, none} = py:call(printing, print_in_bare_thread, [<<\"bare\">>])"),
     ?assertEqual("bare\n", Text).
 
 it_can_be_turned_off(_Config) ->
-    {0, Text} = in_node(
+    {0, Text} = called:run_in_node(
         "application:set_env(erlang_loop, redirect_output, false)",
         "true = group_leader(spawn(fun() -> timer:sleep(infinity) end), self()),"
         "{ok, none} = py:call(builtins, print, [<<\"raw\">>])"
@@ -345,7 +341,7 @@ it_can_be_turned_off(_Config) ->
     ?assertEqual("raw\n", Text).
 
 a_forked_copy_prints_to_the_nodes_stdout(_Config) ->
-    {0, Text} = in_node("{ok, 0} = py:call(printing, fork_and_print, [])"),
+    {0, Text} = called:run_in_node("{ok, 0} = py:call(printing, fork_and_print, [])"),
     ?assertNotEqual(nomatch, string:find(Text, "printed in the copy\n"), Text).
 
 %% A shell on one node calls Python on another.
@@ -365,17 +361,6 @@ print_from(Node) ->
     end),
     fake_leader:has(Leader, <<"far away\n">>),
     fake_leader:stop(Leader).
-
-in_node(Code) ->
-    in_node("ok", Code).
-
-in_node(Before, Code) ->
-    Folder = project:file("test/support/python"),
-    other_node:run(lists:flatten([
-        "ok = application:load(erlang_loop), ", Before,
-        io_lib:format(", ok = application:set_env(erlang_loop, python_path, [~p]), ", [Folder]),
-        "{ok, _} = application:ensure_all_started(erlang_loop), ", Code, ", init:stop()."
-    ])).
 
 printed(Leader, Fun) ->
     case fake_leader:as_leader(Leader, Fun) of

@@ -36,21 +36,14 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite, noted]) =:= false].
+all() -> cases:of_suite(?MODULE, [noted]).
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
 
 init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
     true = register(asking_case, self()),
-    leak_check:begin_case(Config).
+    called:begin_case(Config).
 
 end_per_testcase(_Case, Config) ->
     ok = called:settle(),

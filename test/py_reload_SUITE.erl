@@ -19,19 +19,11 @@ all() ->
         a_process_that_waits_survives_loading_the_module
     ].
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
-    Config.
-
-end_per_suite(_Config) ->
-    ok = application:stop(erlang_loop).
-
+init_per_suite(Config) -> streams:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    leak_check:end_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
 
 loops_survive_loading_the_module_twice(_Config) ->
     in_use(fun() -> [reload() || _ <- [1, 2]] end).

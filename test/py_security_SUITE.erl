@@ -15,16 +15,10 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
 
 %% Texts, keys, names of exceptions and of modules, of loops, of log records, all of them new.
 foreign_text_makes_no_atoms(_Config) ->

@@ -35,24 +35,18 @@
     the_snippets_of_the_request_run/1
 ]).
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), is_case(Case)].
-
-is_case(Name) ->
-    not lists:member(Name, [module_info, init_per_suite, end_per_suite]).
+all() -> cases:of_suite(?MODULE).
 
 init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
+    Started = started:begin_suite(Config),
     %% The default loop makes its timerfd when it first needs it, and then keeps it.
     {ok, Loop} = py_event_loop:get_loop(),
     {ok, _} = py_nif:call_later(Loop, 0, 1),
     1 = py_nif:poll_events(Loop, 5000),
     [{1, timer}] = py_nif:get_pending(Loop),
-    Config.
+    Started.
 
-end_per_suite(_Config) ->
-    ok = application:stop(erlang_loop).
-
+end_per_suite(_Config) -> started:end_suite().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
 
@@ -264,9 +258,9 @@ poll_events_waits_its_time(_Config) ->
 poll_events_waits_for_ever(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
-        Waiting = waiting(Loop, infinity),
+        Waiting = loop_events:waiting(Loop),
         ok = py_nif:write_test_fd(Write, <<"x">>),
-        ?assertEqual(1, answer(Waiting))
+        ?assertEqual(1, loop_events:answer(Waiting))
     end).
 
 poll_events_leaves_the_mailbox_alone(_Config) ->
@@ -293,9 +287,9 @@ poll_events_leaves_the_mailbox_alone(_Config) ->
 
 a_wakeup_ends_a_wait(_Config) ->
     with:loop(fun(Loop) ->
-        Waiting = waiting(Loop, infinity),
+        Waiting = loop_events:waiting(Loop),
         ok = py_nif:event_loop_wakeup(Loop),
-        ?assertEqual(0, answer(Waiting))
+        ?assertEqual(0, loop_events:answer(Waiting))
     end).
 
 a_wakeup_is_remembered(_Config) ->
@@ -309,9 +303,9 @@ a_wakeup_is_remembered(_Config) ->
 
 several_processes_wait_for_one_loop(_Config) ->
     with:loop(fun(Loop) ->
-        Waiting = [waiting(Loop, infinity) || _ <- lists:seq(1, 10)],
+        Waiting = [loop_events:waiting(Loop) || _ <- lists:seq(1, 10)],
         {ok, _} = py_nif:call_later(Loop, 10, 1),
-        ?assertEqual(lists:duplicate(10, 1), [answer(Each) || Each <- Waiting])
+        ?assertEqual(lists:duplicate(10, 1), [loop_events:answer(Each) || Each <- Waiting])
     end).
 
 %% Keepers
@@ -431,11 +425,7 @@ fill(Fd) ->
 %% Watches the pipe, waits for an event in it, and leaves everything as it was.
 delivers(Loop, Read, Write) ->
     {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
-    Late = spawn_link(fun() ->
-        receive
-        after 10 -> py_nif:write_test_fd(Write, <<"x">>)
-        end
-    end),
+    Late = loop_events:write_when_waiting(Write),
     ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
     ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
     eventually:is(false, fun() -> is_process_alive(Late) end),
@@ -448,16 +438,3 @@ collect(Loop, Count, Fun) ->
     ?assert(py_nif:poll_events(Loop, 5000) > 0),
     Came = [Fun(Event) || Event <- py_nif:get_pending(Loop)],
     Came ++ collect(Loop, Count - length(Came), Fun).
-
-%% A process that waits in poll_events/2; returns when it does.
-waiting(Loop, Timeout) ->
-    Self = self(),
-    Pid = spawn_link(fun() -> Self ! {self(), py_nif:poll_events(Loop, Timeout)} end),
-    eventually:is({status, waiting}, fun() -> process_info(Pid, status) end),
-    Pid.
-
-answer(Waiting) ->
-    receive
-        {Waiting, Answer} -> Answer
-    after 5000 -> error(still_waiting)
-    end.

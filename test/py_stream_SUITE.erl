@@ -18,15 +18,6 @@
     an_exception_is_the_end/1,
     an_item_that_cannot_cross/1,
     system_exit_is_an_error/1,
-    cancel_reaches_the_await/1,
-    cancel_closes_at_the_yield/1,
-    cancel_leaves_no_message/1,
-    cancel_twice_and_after_the_end/1,
-    cancel_before_it_has_begun/1,
-    cancel_by_another_process/1,
-    a_generator_that_refuses_to_be_cancelled/1,
-    a_plain_generator_that_blocks_is_reported/1,
-    an_exception_in_a_finalizer_is_logged/1,
     another_process_may_be_the_consumer/1,
     a_dead_consumer_is_noproc/1,
     async_generators_run_on_their_loop/1,
@@ -35,81 +26,59 @@
     a_full_loop_is_overload/1,
     ten_thousand_at_once/1,
     ten_thousand_plain_ones_at_once/1,
-    a_killed_consumer_with_1000_streams/1,
-    a_killed_consumer_with_1000_plain_streams/1,
-    a_killed_loop_with_1000_streams/1,
-    a_killed_loop_with_plain_streams/1,
-    a_stopped_loop_cancels_its_streams/1,
     fold_takes_all/1,
     fold_while_stops_early/1,
     a_fold_that_raises_cleans_up/1,
     fold_errors/1,
-    fold_with_other_messages_in_the_mailbox/1,
-    streams_leave_no_memory_behind/1
+    fold_with_other_messages_in_the_mailbox/1
 ]).
-%% Called in another node.
--export([blocked_generator/0]).
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports),
-        lists:member(Case, [module_info, init_per_suite, end_per_suite]) =:= false].
+all() -> cases:of_suite(?MODULE).
 
-init_per_suite(Config) ->
-    ok = called:start(),
-    {ok, 0} = py:call(streamed, count_open, []),
-    Config.
-
-end_per_suite(_Config) ->
-    called:stop().
-
-init_per_testcase(_Case, Config) ->
-    {ok, _} = py:call(called, take_events, []),
-    leak_check:begin_case(Config).
-
-end_per_testcase(_Case, Config) ->
-    ok = called:settle(),
-    eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end),
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
-    ?assertEqual({messages, []}, process_info(self(), messages)),
-    leak_check:end_case(Config).
+init_per_suite(Config) -> streams:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
 %% What can be streamed
 
 everything_that_can_be_iterated(_Config) ->
     Expected = {lists:seq(0, 9), done},
     _ = [
-        ?assertEqual({Function, Expected}, {Function, all_of(streamed, Function, [10])})
+        ?assertEqual({Function, Expected}, {Function, streams:all_of(streamed, Function, [10])})
      || Function <- [count, count_slowly, plain_count, opens, opens_plain, makes],
         %% The second time its kind is known.
         _ <- [1, 2]
     ],
-    ?assertEqual({lists:seq(9, 0, -1), done}, all_of(streamed, "Countdown", [10])),
-    ?assertEqual(Expected, all_of(builtins, range, [10])),
-    ?assertEqual({[1, <<"x">>], done}, all_of(builtins, list, [[1, <<"x">>]])),
-    ?assertEqual({[], done}, all_of(streamed, count, [0])),
-    ?assertEqual({[], done}, all_of(streamed, plain_count, [0])),
+    ?assertEqual({lists:seq(9, 0, -1), done}, streams:all_of(streamed, "Countdown", [10])),
+    ?assertEqual(Expected, streams:all_of(builtins, range, [10])),
+    ?assertEqual({[1, <<"x">>], done}, streams:all_of(builtins, list, [[1, <<"x">>]])),
+    ?assertEqual({[], done}, streams:all_of(streamed, count, [0])),
+    ?assertEqual({[], done}, streams:all_of(streamed, plain_count, [0])),
     {ok, Stream} = py:stream(<<"streamed">>, "count", [2], #{start => 5}, #{demand => 10}),
-    ?assertEqual({[5, 6], done}, rest_of(Stream)).
+    ?assertEqual({[5, 6], done}, streams:rest_of(Stream)).
 
 what_cannot_be_iterated(_Config) ->
-    Iterated = fun(Module, Function, Args) -> element(2, all_of(Module, Function, Args)) end,
-    called:is_error("TypeError", "not iterable", Iterated(called, add, [1, 2])),
-    called:is_error("TypeError", "not iterable", Iterated(called, add_later, [1, 2])),
-    called:is_error("ValueError", "x", Iterated(called, fail, [<<"x">>])),
-    called:is_error("ValueError", "x", Iterated(called, fail_later, [<<"x">>])).
+    called:is_error("TypeError", "not iterable", end_of(called, add, [1, 2])),
+    called:is_error("TypeError", "not iterable", end_of(called, add_later, [1, 2])),
+    called:is_error("ValueError", "x", end_of(called, fail, [<<"x">>])),
+    called:is_error("ValueError", "x", end_of(called, fail_later, [<<"x">>])).
 
 names_and_arguments_that_are_wrong(_Config) ->
-    Iterated = fun(Module, Function, Args) -> element(2, all_of(Module, Function, Args)) end,
-    called:is_error("ModuleNotFoundError", "no_such", Iterated(no_such, count, [])),
-    called:is_error("AttributeError", "no_such", Iterated(streamed, no_such, [])),
-    called:is_error("TypeError", "argument", Iterated(streamed, count, [])),
-    called:is_error("TypeError", "argument", Iterated(streamed, count, [])),
-    called:is_error("ConversionError", "args[0]", Iterated(streamed, count, [[1 | 2]])),
+    called:is_error("ModuleNotFoundError", "no_such", end_of(no_such, count, [])),
+    called:is_error("AttributeError", "no_such", end_of(streamed, no_such, [])),
+    called:is_error("TypeError", "argument", end_of(streamed, count, [])),
+    called:is_error("TypeError", "argument", end_of(streamed, count, [])),
+    called:is_error("ConversionError", "args[0]", end_of(streamed, count, [[1 | 2]])),
     ?assertError(badarg, py:stream(1, count, [])),
     ?assertError(badarg, py:stream(streamed, count, 1)),
     ?assertError(badarg, py:stream(streamed, count, [], [])).
+
+end_of(Module, Function, Args) ->
+    {_Items, End} = streams:all_of(Module, Function, Args),
+    End.
 
 %% Demand
 
@@ -117,17 +86,17 @@ no_more_than_demanded(_Config) ->
     _ = [
         begin
             {ok, Stream} = py:stream(streamed, Function, [<<"x">>]),
-            settle(),
-            ?assertEqual([], items(Stream)),
+            streams:settle(),
+            ?assertEqual([], streams:items(Stream)),
             ok = py:demand(Stream, 3),
-            ?assertEqual([0, 1, 2], await_items(Stream, 3)),
-            settle(),
-            ?assertEqual([], items(Stream)),
+            ?assertEqual([0, 1, 2], streams:await_items(Stream, 3)),
+            streams:settle(),
+            ?assertEqual([], streams:items(Stream)),
             ok = py:demand(Stream, 1),
             ok = py:demand(Stream, 1),
-            ?assertEqual([3, 4], await_items(Stream, 2)),
-            settle(),
-            ?assertEqual([], items(Stream)),
+            ?assertEqual([3, 4], streams:await_items(Stream, 2)),
+            streams:settle(),
+            ?assertEqual([], streams:items(Stream)),
             ok = py:cancel(Stream)
         end
      || Function <- [tracked, plain_tracked]
@@ -138,7 +107,7 @@ demand_before_and_after(_Config) ->
         begin
             {ok, Stream} = py:stream(streamed, Function, [1000], #{}, #{demand => 1}),
             _ = [ok = py:demand(Stream, 1) || _ <- lists:seq(1, 1000)],
-            ?assertEqual({lists:seq(0, 999), done}, rest_of(Stream))
+            ?assertEqual({lists:seq(0, 999), done}, streams:rest_of(Stream))
         end
      || Function <- [count, count_slowly, plain_count], _ <- lists:seq(1, 20)
     ].
@@ -150,7 +119,7 @@ bad_demand_raises(_Config) ->
     ?assertError(badarg, py:cancel(make_ref())),
     ok = py:demand(Stream, (1 bsl 64) - 1),
     ok = py:demand(Stream, (1 bsl 64) - 1),
-    ?assertEqual({[0, 1, 2], done}, rest_of(Stream)).
+    ?assertEqual({[0, 1, 2], done}, streams:rest_of(Stream)).
 
 bad_options_raise(_Config) ->
     Start = fun(Options) -> py:stream(streamed, count, [3], #{}, Options) end,
@@ -170,14 +139,14 @@ bad_options_raise(_Config) ->
 
 demand_after_the_end(_Config) ->
     {ok, Stream} = py:stream(streamed, count, [1], #{}, #{demand => 2}),
-    ?assertEqual({[0], done}, rest_of(Stream)),
+    ?assertEqual({[0], done}, streams:rest_of(Stream)),
     ?assertEqual(ok, py:demand(Stream, 1)),
-    ?assertEqual([], items(Stream)).
+    ?assertEqual([], streams:items(Stream)).
 
 values_cross_as_in_calls(_Config) ->
     Values = [1 bsl 100, <<"ü"/utf8>>, #{<<"a">> => [1.5, {x, none}]}, [], self()],
     _ = [
-        ?assertEqual({[V], done}, all_of(builtins, list, [[V]]))
+        ?assertEqual({[V], done}, streams:all_of(builtins, list, [[V]]))
      || V <- Values
     ].
 
@@ -186,7 +155,7 @@ values_cross_as_in_calls(_Config) ->
 an_exception_is_the_end(_Config) ->
     _ = [
         begin
-            {Items, Error} = all_of(streamed, Function, [3]),
+            {Items, Error} = streams:all_of(streamed, Function, [3]),
             ?assertEqual([0, 1, 2], Items),
             called:is_error("ValueError", "on purpose", Error),
             {error, #{traceback := [_ | _]}} = Error
@@ -197,7 +166,7 @@ an_exception_is_the_end(_Config) ->
 an_item_that_cannot_cross(_Config) ->
     _ = [
         begin
-            {Items, Error} = all_of(streamed, Function, [<<"x">>]),
+            {Items, Error} = streams:all_of(streamed, Function, [<<"x">>]),
             ?assertEqual([1], Items),
             called:is_error("", "item[\"x\"][2]", Error),
             called:has_noted(<<"x finalized">>)
@@ -206,117 +175,8 @@ an_item_that_cannot_cross(_Config) ->
     ].
 
 system_exit_is_an_error(_Config) ->
-    {[0], Error} = all_of(streamed, leaves, [3]),
+    {[0], Error} = streams:all_of(streamed, leaves, [3]),
     called:is_error("SystemExit", "3", Error).
-
-%% The Stop button
-
-cancel_reaches_the_await(_Config) ->
-    {ok, Stream} = py:stream(streamed, waits, [<<"x">>], #{}, #{demand => 5}),
-    ?assertEqual([0], await_items(Stream, 1)),
-    called:has_noted(<<"x waits">>),
-    ?assertEqual(ok, py:cancel(Stream)),
-    called:has_noted(<<"x cancelled">>).
-
-cancel_closes_at_the_yield(_Config) ->
-    _ = [
-        begin
-            {ok, Stream} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1}),
-            ?assertEqual([0], await_items(Stream, 1)),
-            ok = py:cancel(Stream),
-            called:has_noted(<<"x finalized">>)
-        end
-     || Function <- [tracked, plain_tracked]
-    ].
-
-%% While it sends as fast as it can.
-cancel_leaves_no_message(_Config) ->
-    _ = [
-        begin
-            {ok, Stream} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1000000}),
-            _ = await_items(Stream, N),
-            ok = py:cancel(Stream),
-            ?assertEqual([], items(Stream)),
-            N rem 10 =:= 0 andalso settle(),
-            ?assertEqual([], items(Stream))
-        end
-     || Function <- [tracked, plain_tracked], N <- lists:seq(1, 50)
-    ].
-
-cancel_twice_and_after_the_end(_Config) ->
-    {ok, Stream} = py:stream(streamed, tracked, [<<"x">>], #{}, #{demand => 1}),
-    ?assertEqual([ok, ok, ok], [py:cancel(Stream) || _ <- [1, 2, 3]]),
-    {ok, Short} = py:stream(streamed, count, [1], #{}, #{demand => 5}),
-    ?assertEqual({[0], done}, rest_of(Short)),
-    ?assertEqual(ok, py:cancel(Short)),
-    ?assertEqual(ok, py:demand(Stream, 1)).
-
-cancel_before_it_has_begun(_Config) ->
-    ok = py:exec(<<"import warnings\nwarnings.simplefilter('error')">>),
-    try
-        _ = [
-            begin
-                {ok, Stream} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1}),
-                N rem 3 =:= 0 andalso erlang:yield(),
-                ok = py:cancel(Stream)
-            end
-         || Function <- [tracked, plain_tracked, waits, opens, opens_plain],
-            N <- lists:seq(1, 200)
-        ]
-    after
-        ok = py:exec(<<"import warnings\nwarnings.resetwarnings()">>)
-    end.
-
-cancel_by_another_process(_Config) ->
-    _ = [
-        begin
-            {ok, Stream} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1}),
-            ?assertEqual([0], await_items(Stream, 1)),
-            _ = spawn_link(fun() -> ok = py:cancel(Stream) end),
-            ?assertEqual({[], {error, cancelled}}, rest_of(Stream)),
-            called:has_noted(<<"x finalized">>)
-        end
-     || Function <- [tracked, plain_tracked]
-    ].
-
-a_generator_that_refuses_to_be_cancelled(_Config) ->
-    {ok, Stream} = py:stream(streamed, refuses, [<<"x">>], #{}, #{demand => 5}),
-    called:has_noted(<<"x waits">>),
-    ok = py:cancel(Stream),
-    called:has_noted(<<"x refused">>),
-    settle(),
-    ?assertEqual([], items(Stream)).
-
-a_plain_generator_that_blocks_is_reported(_Config) ->
-    called:in_node([{call_warning, 50}], blocked_generator, ?MODULE).
-
-%% In a node of its own, for its settings.
-blocked_generator() ->
-    ok = log_watch:start(),
-    {ok, _} = py:call(called, hold, []),
-    {ok, Stream} = py:stream(streamed, plain_blocks, [<<"x">>], #{}, #{demand => 2}),
-    [0] = await_items(Stream, 1),
-    called:has_noted(<<"x blocks">>),
-    ok = py:cancel(Stream),
-    called:is_logged("streamed.plain_blocks still runs 50 ms after"),
-    {ok, _} = py:call(called, release, []),
-    called:has_noted(<<"x finalized">>),
-    called:is_logged("streamed.plain_blocks ended"),
-    [] = items(Stream),
-    log_watch:stop().
-
-an_exception_in_a_finalizer_is_logged(_Config) ->
-    ok = log_watch:start(),
-    _ = [
-        begin
-            {ok, Stream} = py:stream(streamed, Function, [], #{}, #{demand => 1}),
-            ?assertEqual([1], await_items(Stream, 1)),
-            ok = py:cancel(Stream),
-            called:is_logged("streamed." ++ atom_to_list(Function) ++ " failed after")
-        end
-     || Function <- [fails_at_its_end, plain_fails_at_its_end]
-    ],
-    ok = log_watch:stop().
 
 %% Consumers
 
@@ -324,7 +184,7 @@ another_process_may_be_the_consumer(_Config) ->
     Self = self(),
     Consumer = spawn_link(fun() ->
         receive
-            {go, Stream} -> Self ! {got, rest_of(Stream)}
+            {go, Stream} -> Self ! {got, streams:rest_of(Stream)}
         end
     end),
     {ok, Stream} = py:stream(streamed, count, [3], #{}, #{to => Consumer, demand => 5}),
@@ -344,12 +204,12 @@ a_dead_consumer_is_noproc(_Config) ->
 
 async_generators_run_on_their_loop(_Config) ->
     {ok, Default} = py:call(called, loop_thread, []),
-    ?assertEqual({[Default, Default], done}, all_of(streamed, threads_of_items, [2])),
+    ?assertEqual({[Default, Default], done}, streams:all_of(streamed, threads_of_items, [2])),
     {ok, Loop} = py_event_loop:start_link(#{}),
     {ok, Thread} = py_event_loop:run(Loop, called, loop_thread, []),
     ?assertNotEqual(Default, Thread),
     {ok, Stream} = py_event_loop:stream(Loop, streamed, threads_of_items, [2], #{}, #{demand => 3}),
-    ?assertEqual({[Thread, Thread], done}, rest_of(Stream)),
+    ?assertEqual({[Thread, Thread], done}, streams:rest_of(Stream)),
     {ok, {items, 3}} = py:fold(
         fun(_, {items, N}) -> {items, N + 1} end, {items, 0}, streamed, count, [3], #{}, #{loop => Loop}
     ),
@@ -363,7 +223,7 @@ plain_generators_run_on_call_threads(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     {ok, Thread} = py_event_loop:run(Loop, called, loop_thread, []),
     {ok, Stream} = py_event_loop:stream(Loop, streamed, plain_threads, [3], #{}, #{demand => 9}),
-    {Items, done} = rest_of(Stream),
+    {Items, done} = streams:rest_of(Stream),
     ?assertEqual(3, length([Other || {Other, false} <- Items, Other =/= Thread])),
     eventually:is(
         {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> called:counts(Loop) end
@@ -411,10 +271,10 @@ a_full_loop_is_overload(_Config) ->
     _ = [ok = py:demand(Stream, 9) || {ok, Stream} <- Streams],
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Stuck)),
-    _ = [?assertEqual({[0, 1], done}, rest_of(Stream)) || {ok, Stream} <- Streams],
+    _ = [?assertEqual({[0, 1], done}, streams:rest_of(Stream)) || {ok, Stream} <- Streams],
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
-%% Many
+%% Many at once
 
 ten_thousand_at_once(_Config) ->
     many_at_once(tracked).
@@ -433,86 +293,13 @@ many_at_once(Function) ->
      || _ <- lists:seq(1, Count),
         {ok, Stream} <- [py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1})]
     ],
-    _ = [?assertEqual([0], await_items(Stream, 1)) || Stream <- Streams],
+    _ = [?assertEqual([0], streams:await_items(Stream, 1)) || Stream <- Streams],
     ?assertEqual({ok, Count}, py:call(streamed, count_open, [])),
     _ = [ok = py:demand(Stream, 2) || Stream <- Streams],
-    _ = [?assertEqual([1, 2], await_items(Stream, 2)) || Stream <- lists:reverse(Streams)],
+    _ = [?assertEqual([1, 2], streams:await_items(Stream, 2)) || Stream <- lists:reverse(Streams)],
     ?assertEqual({ok, Count}, py:call(streamed, count_open, [])),
     _ = [ok = py:cancel(Stream) || Stream <- Streams],
     eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end).
-
-a_killed_consumer_with_1000_streams(_Config) ->
-    killed_consumer(waits).
-
-a_killed_consumer_with_1000_plain_streams(_Config) ->
-    killed_consumer(plain_tracked).
-
-killed_consumer(Function) ->
-    Self = self(),
-    Consumer = spawn(fun() ->
-        Streams = [
-            element(2, {ok, _} = py:stream(streamed, Function, [<<"x">>], #{}, #{demand => 1}))
-         || _ <- lists:seq(1, 1000)
-        ],
-        _ = [await_items(Stream, 1) || Stream <- Streams],
-        _ = [ok = py:demand(Stream, 1) || Stream <- Streams, Function =:= waits],
-        Self ! ready,
-        receive
-            never -> ok
-        end
-    end),
-    receive
-        ready -> ok
-    end,
-    ?assertEqual({ok, 1000}, py:call(streamed, count_open, [])),
-    Waiting = fun() -> noted(<<"x waits">>) end,
-    Function =:= waits andalso eventually:is(1000, Waiting),
-    mortal:kill(Consumer),
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
-    Ended = #{waits => <<"x cancelled">>, plain_tracked => <<"x finalized">>},
-    ?assertEqual(1000, noted(maps:get(Function, Ended))).
-
-noted(Event) ->
-    {ok, Count} = py:eval(<<"__import__('called').events.count(event)">>, #{event => Event}),
-    Count.
-
-a_killed_loop_with_1000_streams(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
-    unlink(Loop),
-    Streams = [
-        element(2, {ok, _} = py_event_loop:stream(Loop, streamed, waits, [<<"x">>], #{}, #{demand => 2}))
-     || _ <- lists:seq(1, 1000)
-    ],
-    _ = [?assertEqual([0], await_items(Stream, 1)) || Stream <- Streams],
-    mortal:kill(Loop),
-    _ = [?assertEqual({[], {error, loop_down}}, rest_of(Stream)) || Stream <- Streams],
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end),
-    ?assertEqual(1000, noted(<<"x cancelled">>)).
-
-%% They belong to the loop that was asked, though they do not run on it.
-a_killed_loop_with_plain_streams(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
-    unlink(Loop),
-    Options = #{demand => 1},
-    Streams = [
-        element(2, {ok, _} = py_event_loop:stream(Loop, streamed, plain_tracked, [<<"x">>], #{}, Options))
-     || _ <- lists:seq(1, 100)
-    ],
-    _ = [?assertEqual([0], await_items(Stream, 1)) || Stream <- Streams],
-    mortal:kill(Loop),
-    _ = [?assertEqual({[], {error, loop_down}}, rest_of(Stream)) || Stream <- Streams],
-    eventually:is({ok, 0}, fun() -> py:call(streamed, count_open, []) end).
-
-a_stopped_loop_cancels_its_streams(_Config) ->
-    {ok, Loop} = py_event_loop:start_link(#{}),
-    {ok, Async} = py_event_loop:stream(Loop, streamed, tracked, [<<"async">>], #{}, #{demand => 1}),
-    {ok, Plain} = py_event_loop:stream(Loop, streamed, plain_tracked, [<<"plain">>], #{}, #{demand => 1}),
-    ?assertEqual([0], await_items(Async, 1)),
-    ?assertEqual([0], await_items(Plain, 1)),
-    ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
-    ?assertEqual({[], {error, cancelled}}, rest_of(Async)),
-    ?assertEqual({[], {error, loop_down}}, rest_of(Plain)),
-    called:has_noted(<<"plain finalized">>).
 
 %% Folding
 
@@ -580,67 +367,6 @@ fold_with_other_messages_in_the_mailbox(_Config) ->
         {messages, [before | [{item, N} || N <- lists:seq(0, 3)]]}, process_info(self(), messages)
     ),
     flush().
-
-streams_leave_no_memory_behind(_Config) ->
-    Round = fun() ->
-        _ = [
-            begin
-                {ok, _} = py:fold(fun(_, A) -> A end, 0, streamed, Function, [10]),
-                {ok, Stream} = py:stream(streamed, tracked, [<<"x">>], #{}, #{demand => 1}),
-                ok = py:cancel(Stream)
-            end
-         || Function <- [count, plain_count], _ <- lists:seq(1, 1000)
-        ],
-        {ok, _} = py:call(called, take_events, []),
-        {ok, _} = py:call(gc, collect, []),
-        erlang:garbage_collect(),
-        leak_check:resident_bytes()
-    end,
-    _ = Round(),
-    First = Round(),
-    _ = [Round() || _ <- lists:seq(1, 3)],
-    Last = Round(),
-    %% 16,000 streams: a leak of 400 bytes for each would be 6 MB.
-    ?assert(Last - First < 6_000_000, {First, Last}).
-
-%% The pieces
-
-%% What comes of a stream, if all is wanted.
-all_of(Module, Function, Args) ->
-    {ok, Stream} = py:stream(Module, Function, Args, #{}, #{demand => 1000}),
-    rest_of(Stream).
-
-rest_of(Stream) ->
-    rest_of(Stream, []).
-
-rest_of(Stream, Items) ->
-    receive
-        {py_stream, Stream, {data, Item}} -> rest_of(Stream, [Item | Items]);
-        {py_stream, Stream, End} -> {lists:reverse(Items), End}
-    after 10_000 -> error({no_end, lists:reverse(Items)})
-    end.
-
-await_items(_Stream, 0) ->
-    [];
-await_items(Stream, Count) ->
-    receive
-        {py_stream, Stream, {data, Item}} -> [Item | await_items(Stream, Count - 1)];
-        {py_stream, Stream, End} -> error({ended, End})
-    after 10_000 -> error({no_item, Count})
-    end.
-
-%% Those that are there.
-items(Stream) ->
-    receive
-        {py_stream, Stream, {data, Item}} -> [Item | items(Stream)];
-        {py_stream, Stream, End} -> [End | items(Stream)]
-    after 0 -> []
-    end.
-
-%% Long enough for something that must not come: a round trip to the loop and to call threads.
-settle() ->
-    _ = [{ok, 3} = py:call(called, Function, [1, 2]) || Function <- [add, add_later], _ <- [1, 2, 3]],
-    ok.
 
 flush() ->
     receive

@@ -28,12 +28,8 @@ all() ->
         ten_thousand_fds_come_and_go
     ].
 
-init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_loop),
-    Config.
-
-end_per_suite(_Config) ->
-    ok = application:stop(erlang_loop).
+init_per_suite(Config) -> started:begin_suite(Config).
+end_per_suite(_Config) -> started:end_suite().
 
 init_per_testcase(_Case, Config) ->
     ok = log_watch:start(),

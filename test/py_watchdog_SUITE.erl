@@ -45,8 +45,7 @@
 
 suite() -> [{timetrap, {minutes, 3}}].
 
-all() ->
-    [Case || {Case, 1} <- ?MODULE:module_info(exports), Case =/= module_info].
+all() -> cases:of_suite(?MODULE).
 
 a_callback_that_sleeps_is_reported(_Config) -> there(sleeps).
 a_call_into_c_that_holds_the_gil_is_reported_while_it_runs(_Config) -> there(holds_the_gil).

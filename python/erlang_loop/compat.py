@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
+import selectors
 import sys
-from asyncio import format_helpers
+from asyncio import format_helpers, unix_events
+from asyncio.log import logger
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -25,6 +29,7 @@ __all__ = [
     "HAS_BUFFERED_TLS",
     "HAS_LOOP_FACTORY",
     "HAS_RUNNER",
+    "begin_selector_loop",
     "current_loop",
     "format_callback",
     "has_chosen_child_watcher",
@@ -53,6 +58,34 @@ def format_callback(handle: _native.Handle, debug: bool) -> str:
     if sys.version_info >= (3, 13):
         return source(handle._callback, handle._args, debug=debug)
     return source(handle._callback, handle._args)
+
+
+@functools.lru_cache(maxsize=1)
+def _child_watcher_class() -> Any:
+    """What asyncio of Python 3.14 chooses for each loop, after a try: that is the same for all."""
+    events: Any = unix_events
+    return events._PidfdChildWatcher if events.can_use_pidfd() else events._ThreadedChildWatcher
+
+
+def begin_selector_loop(loop: Any, selector: selectors.BaseSelector) -> None:
+    """What asyncio's selector loop does in `__init__`, without what is in our way.
+
+    That is a third of the time it takes to make a loop: a table of transports that we have in
+    the native loop, and a line for a log that hardly anybody reads. A Python that we do not know
+    may do more; `test_loops.py` compares.
+    """
+    if sys.version_info >= (3, 15):
+        asyncio.SelectorEventLoop.__init__(loop, selector)
+        return
+    asyncio.BaseEventLoop.__init__(loop)
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("Using selector: %s", selector.__class__.__name__)
+    loop._selector = selector
+    loop._signal_handlers = {}
+    if sys.version_info >= (3, 13):
+        loop._unix_server_sockets = {}
+    if sys.version_info >= (3, 14):
+        loop._watcher = _child_watcher_class()()
 
 
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:

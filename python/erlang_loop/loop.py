@@ -39,6 +39,9 @@ class ErlangEventLoop(
     and waits by itself before the VM waits for it; 0 leaves the step out.
     """
 
+    #: Made for the first one.
+    _children: Children | None = None
+
     def __init__(
         self,
         *,
@@ -47,8 +50,7 @@ class ErlangEventLoop(
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
-        self._children = Children()
-        super().__init__(SelectorView(self))
+        compat.begin_selector_loop(self, SelectorView(self))
 
     # The native loop is woken without a pipe to itself.
 
@@ -85,6 +87,8 @@ class ErlangEventLoop(
     async def _make_subprocess_transport(self, *args: Any, **kwargs: Any) -> Any:
         if compat.has_chosen_child_watcher():
             return await super()._make_subprocess_transport(*args, **kwargs)
+        if self._children is None:
+            self._children = Children()
         return await self._children.start(self, *args, **kwargs)
 
     def run_forever(self) -> None:
@@ -126,7 +130,8 @@ class ErlangEventLoop(
         if not self.is_running():
             self._close_signals()
         super().close()
-        self._children.close()
+        if self._children is not None:
+            self._children.close()
         self._close_native()
 
     # Called by the native loop.

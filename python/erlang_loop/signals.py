@@ -167,7 +167,7 @@ class SignalHandlers(AsyncioLoop):
             self._watches_alarm = True
 
     def _stop_listening(self, before: int | None) -> None:
-        if before is not None and not self._has_python_signals():
+        if before is not None and not (self._signal_handlers and self._has_python_signals()):
             signal.set_wakeup_fd(before)
 
     def _open_signal_pipe(self) -> int:

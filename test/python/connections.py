@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -164,6 +166,11 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         finally:
             writer.close()
             await writer.wait_closed()
+
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether something has arrived that nobody has read."""
+    return bool(select.select([sock], [], [], 0)[0])
 
 
 async def eventually(condition: Any) -> None:

@@ -43,7 +43,7 @@ async def test_closed_and_forgotten(loop):
     loop.add_writer(far, lambda: None)
     near.close()
     far.close()
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Some turns that may meet them.
     await asyncio.sleep(0)
 
 
@@ -67,7 +67,7 @@ async def test_duplicate_keeps_the_file_open(loop):
     loop.remove_reader(near)
     near.close()
     far.send(b"x")
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Long enough for a call, were there one.
     assert called == []
     os.close(copy)
     far.close()
@@ -125,7 +125,7 @@ async def test_closing_from_a_callback_of_the_same_turn(loop):
     first_peer.send(b"x")
     second_peer.send(b"x")
     await eventually(lambda: called)
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Long enough for another call, were there one.
     assert len(called) == 1
     for sock in (first, first_peer, second, second_peer):
         sock.close()
@@ -171,7 +171,7 @@ async def test_reader_and_writer_of_one_fd(loop):
     await eventually(lambda: "read" in called)
     loop.remove_reader(near)
     called.clear()
-    await asyncio.sleep(0.002)
+    await asyncio.sleep(0.002)  # Long enough for a call, were there one.
     assert called == []
     near.close()
     far.close()

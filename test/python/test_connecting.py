@@ -26,7 +26,7 @@ def unused_port():
 
 
 async def test_addresses(loop, listener):
-    transport, _ = await loop.create_connection(Recorder, *listener.getsockname())
+    transport, protocol = await loop.create_connection(Recorder, *listener.getsockname())
     connection, address = listener.accept()
     assert transport.get_extra_info("peername") == listener.getsockname()
     assert transport.get_extra_info("sockname") == address
@@ -35,7 +35,7 @@ async def test_addresses(loop, listener):
     assert (shown.proto, shown.gettimeout()) == (socket.IPPROTO_TCP, 0)
     assert transport.get_extra_info("nothing", "default") == "default"
     transport.close()
-    await asyncio.sleep(0.001)
+    await protocol.lost
     connection.close()
     # Still known when all is over.
     assert transport.get_extra_info("peername") == listener.getsockname()
@@ -44,10 +44,10 @@ async def test_addresses(loop, listener):
 
 
 async def test_socket_is_shown_after_the_end(loop, listener):
-    transport, _ = await loop.create_connection(Recorder, *listener.getsockname())
+    transport, protocol = await loop.create_connection(Recorder, *listener.getsockname())
     listener.accept()[0].close()
     transport.close()
-    await asyncio.sleep(0.001)
+    await protocol.lost
     assert transport.get_extra_info("socket").fileno() == -1
 
 
@@ -57,7 +57,6 @@ async def test_any_address_is_some_address(loop, listener):
     assert transport.get_extra_info("peername") == ("127.0.0.1", port)
     listener.accept()[0].close()
     transport.close()
-    await asyncio.sleep(0.001)
 
 
 async def test_refused(loop, unused_port):
@@ -90,7 +89,6 @@ async def test_port_as_text(loop, listener):
     )
     listener.accept()[0].close()
     transport.close()
-    await asyncio.sleep(0.001)
 
 
 async def test_cancelled_while_connecting(loop):
@@ -110,7 +108,6 @@ async def test_cancelled_while_connecting(loop):
             await task
         for transport in waiting:
             transport.abort()
-        await asyncio.sleep(0.001)
 
 
 @pytest.mark.ours

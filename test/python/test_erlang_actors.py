@@ -285,13 +285,15 @@ async def test_links_in_links(loop: asyncio.AbstractEventLoop) -> None:
 async def test_cancelling_inside_a_link(loop: asyncio.AbstractEventLoop) -> None:
     """Somebody else cancels the task: that is no death."""
     actor = erlang.spawn(echo)
+    linked = asyncio.Event()
 
     async def body() -> None:
         async with erlang.link(actor):
+            linked.set()
             await asyncio.sleep(3600)
 
     task = asyncio.ensure_future(body())
-    await asyncio.sleep(0.01)  # Into the block.
+    await linked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

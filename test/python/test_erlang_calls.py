@@ -191,7 +191,7 @@ def test_a_loop_that_is_closed_while_erlang_works() -> None:
     assert erlang.call("timer", "sleep", [40]) == "ok"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 def test_a_forked_copy_has_no_erlang() -> None:
     child = os.fork()

@@ -1,6 +1,6 @@
 """`py_event_loop._erlang_sleep`: does a thread sleep as long as it should, and only it?
 
-That the router may die meanwhile is shown by py_supervision_SUITE.
+That the router may die meanwhile is shown by py_supervision_of_python_SUITE.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
-import time
 
 import pytest
+from connections import eventually
 
 
 async def test_1000_calls(loop):
@@ -43,12 +43,14 @@ async def test_default_executor(loop):
 
 async def test_loop_goes_on_meanwhile(loop):
     """A thread that blocks outside Python does not hold the loop."""
-    blocked = loop.run_in_executor(None, time.sleep, 0.05)
-    turns = 0
-    while not blocked.done():
+    begun, go_on = threading.Event(), threading.Event()
+    blocked = loop.run_in_executor(None, lambda: (begun.set(), go_on.wait()))
+    await eventually(begun.is_set)
+    for _ in range(5):
         await asyncio.sleep(0.001)
-        turns += 1
-    assert turns >= 5
+    assert not blocked.done()
+    go_on.set()
+    await blocked
 
 
 async def test_shutdown(loop):

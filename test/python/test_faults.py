@@ -84,9 +84,7 @@ async def test_destructors_that_raise(loop):
     os.close(write)
     await eventually(transport.is_closing)
     del transport, protocol
-    await asyncio.sleep(0.01)
-    gc.collect()
-    assert len(died) >= 4
+    await eventually(lambda: gc.collect() >= 0 and len(died) >= 4)
     await still_works(loop)
 
 

@@ -13,6 +13,7 @@ import weakref
 
 import pytest
 from both_loops import LOOPS
+from connections import eventually
 
 VARIABLE: contextvars.ContextVar[object] = contextvars.ContextVar("VARIABLE")
 
@@ -173,8 +174,7 @@ async def test_collections_at_every_moment(loop):
             contextvars.copy_context().run(schedule, number)
             if dice.randrange(50) == 0:
                 await asyncio.sleep(0)
-        while ran < expected:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: ran >= expected)
     finally:
         gc.set_threshold(*before)
     assert ran == expected

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 
 import pytest
-from connections import HalfOpen, Recorder, connected
+from connections import HalfOpen, Recorder, connected, eventually
 
 
 async def test_write_eof_then_read_the_answer(loop):
@@ -101,7 +102,9 @@ async def test_eof_while_reading_is_paused(loop):
         client.transport.write(b"last words")
         client.transport.close()
         await client.lost
-        await asyncio.sleep(0.01)  # So that the end of file is there, too.
+        ended = select.poll()
+        ended.register(server.transport.get_extra_info("socket"), select.POLLRDHUP)
+        await eventually(lambda: ended.poll(0))  # The end of file is there, too.
         assert server.events == ["made"]
         server.transport.resume_reading()
         assert await server.lost is None

@@ -195,3 +195,28 @@ async def test_busy_loop_still_sees_its_sockets(loop):
     stop = True
     near.close()
     far.close()
+
+
+#: Ours are native, or views of what is: those that wait, the transports, the pipe to itself.
+NOT_IN_OUR_DICT = {"_ready", "_scheduled", "_transports", "_ssock", "_csock", "_selector"}
+
+
+@pytest.mark.ours
+def test_it_begins_with_all_that_asyncios_loop_begins_with(loop):
+    """Which is written down anew, because asyncio's own takes longer."""
+    theirs = asyncio.SelectorEventLoop()
+    try:
+        # While it runs, in a test.
+        running = {"_thread_id", "_old_agen_hooks", "_exception_handler"}
+        for name in set(vars(theirs)) - NOT_IN_OUR_DICT - running:
+            mine, its = getattr(loop, name), getattr(theirs, name)
+            assert type(mine) is type(its), f"{name}: {mine!r} instead of {its!r}"
+    finally:
+        theirs.close()
+
+
+@pytest.mark.ours
+def test_it_says_which_selector_it_has(loop, caplog):
+    with caplog.at_level("DEBUG", logger="asyncio"):
+        type(loop)().close()
+    assert "Using selector: SelectorView" in caplog.text

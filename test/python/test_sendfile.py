@@ -8,7 +8,7 @@ import os
 import socket
 
 import pytest
-from connections import connected
+from connections import connected, eventually, is_readable
 
 SIZE = 3_000_000
 
@@ -103,7 +103,7 @@ async def test_peer_leaves(loop, tmp_path):
         with (tmp_path / "large").open("wb+") as file:
             file.truncate(100_000_000)
             sending = asyncio.ensure_future(loop.sendfile(client.transport, file))
-            await asyncio.sleep(0.01)
+            await eventually(lambda: is_readable(server.transport.get_extra_info("socket")))
             server.transport.abort()
             with pytest.raises(ConnectionError):
                 await sending

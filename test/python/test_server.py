@@ -9,8 +9,8 @@ import sys
 import pytest
 from connections import Recorder, echo, eventually
 
-NEW_WAIT = pytest.mark.skipif(sys.version_info < (3, 12), reason="waits from 3.12 on")
-NEW_CLOSE = pytest.mark.skipif(sys.version_info < (3, 13), reason="new in 3.13")
+NEW_WAIT = pytest.mark.skipif(sys.version_info < (3, 12), reason="waits for clients from 3.12 on")
+NEW_CLOSE = pytest.mark.skipif(sys.version_info < (3, 13), reason="closes clients from 3.13 on")
 
 
 async def test_close_refuses_new_connections(loop):
@@ -45,7 +45,7 @@ async def test_wait_closed_waits_for_connections(loop):
     await reader.readexactly(1)
     server.close()
     closed = asyncio.ensure_future(server.wait_closed())
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Long enough for its end, were it to come.
     assert not closed.done()
     writer.close()
     await closed

@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 import pytest
+from connections import eventually, is_readable
 
 
 @pytest.fixture
@@ -21,7 +22,6 @@ def pair(loop):
     yield reader, writer, far
     far.close()
     writer.close()
-    loop.run_until_complete(asyncio.sleep(0.001))
 
 
 async def test_pieces_come_in_order(loop, pair):
@@ -64,7 +64,7 @@ async def test_cancelled_reader_loses_nothing(loop, pair):
     await asyncio.sleep(0)
     waiting.cancel()
     far.send(b"kept")
-    await asyncio.sleep(0.001)
+    await eventually(lambda: reader._buffer)
     assert waiting.cancelled()
     assert await reader.read(10) == b"kept"
 
@@ -87,7 +87,6 @@ async def test_own_classes_are_called(loop):
     assert fed == [b"data"]
     far.close()
     transport.close()
-    await asyncio.sleep(0.001)
 
 
 async def test_replaced_method_is_called(loop, monkeypatch):
@@ -106,7 +105,6 @@ async def test_replaced_method_is_called(loop, monkeypatch):
     assert fed == [b"data"]
     far.close()
     writer.close()
-    await asyncio.sleep(0.001)
 
 
 async def test_reader_that_is_gone(loop, unhandled):
@@ -116,8 +114,7 @@ async def test_reader_that_is_gone(loop, unhandled):
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), sock=near
     )
     far.send(b"data")
-    await asyncio.sleep(0.001)
+    await eventually(lambda: not is_readable(near))
     assert protocol._stream_reader is None
     far.close()
     transport.close()
-    await asyncio.sleep(0.001)

@@ -39,6 +39,54 @@ async def test_small_writes_keep_their_order(loop):
         assert await server.received(len(expected)) == expected
 
 
+async def write_several(transport: asyncio.Transport, number: int) -> None:
+    """As a program that usually does: the loop learns to wait with the first write, too."""
+    await asyncio.sleep(0)
+    for part in range(3):
+        transport.write(b"%d.%d," % (number, part))
+
+
+async def test_several_writes_and_single_ones_stay_in_order(loop):
+    async with connected() as (server, client):
+        expected = b""
+        for number in range(6):
+            await write_several(server.transport, number)
+            await asyncio.sleep(0)
+            server.transport.write(b"single,")
+            await asyncio.sleep(0)
+            expected += b"".join(b"%d.%d," % (number, part) for part in range(3)) + b"single,"
+        assert await client.received(len(expected)) == expected
+
+
+async def test_what_was_written_is_sent_before_an_abort(loop):
+    """Though it was the first write of the callback, and waited for more."""
+    async with connected() as (server, client):
+        await write_several(server.transport, 1)
+        await client.received(12)
+        await asyncio.sleep(0)
+        server.transport.write(b"last words")
+        assert server.transport.get_write_buffer_size() == 0
+        server.transport.abort()
+        assert (await client.received(22)).endswith(b"last words")
+
+
+async def test_a_single_write_goes_out_at_once_again(loop):
+    """A program that writes once and then computes must not hold its answer back."""
+    async with connected() as (server, client):
+        await write_several(server.transport, 1)
+        await client.received(12)
+        for _ in range(2):
+            await asyncio.sleep(0)
+            server.transport.write(b"single")
+        await client.received(24)
+        sock = socket.socket(fileno=os.dup(client.transport.get_extra_info("socket").fileno()))
+        with sock:
+            client.transport.pause_reading()
+            server.transport.write(b"alone")
+            # In the same callback: nobody has flushed anything.
+            assert sock.recv(10) == b"alone"
+
+
 async def test_changed_after_writing(loop):
     """A bytearray belongs to its owner again as soon as write() has returned."""
     async with connected() as (server, client):

@@ -10,7 +10,7 @@ import ssl
 import sys
 
 import pytest
-from connections import Recorder, echo
+from connections import Recorder, echo, eventually
 
 HOST = "localhost"
 
@@ -319,7 +319,6 @@ async def test_buffered_protocol_behind_tls(loop, certificates, tls_server):
     await protocol.all
     assert protocol.got == b"x" * 50_000
     transport.abort()
-    await asyncio.sleep(0.01)
 
 
 async def test_protocol_that_fails_loses_its_connection(loop, certificates, unhandled, tls_server):
@@ -331,10 +330,8 @@ async def test_protocol_that_fails_loses_its_connection(loop, certificates, unha
         Failing, HOST, tls_server, ssl=certificates.client
     )
     transport.write(b"x")
-    while not unhandled:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: unhandled)
     assert isinstance(unhandled.pop()["exception"], LookupError)
-    while not protocol.lost:
-        await asyncio.sleep(0.001)
+    await protocol.lost
     # Before Python 3.11 asyncio's transport knows only of being closed by its owner.
     assert transport.is_closing() or sys.version_info < (3, 11)

@@ -3,8 +3,27 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([start/0, settle/0, stop/0, in_node/3]).
+-export([begin_suite/1, begin_case/1, end_case/1]).
+-export([start/0, settle/0, stop/0, in_node/3, run_in_node/1, run_in_node/2]).
 -export([counts/1, is_error/3, has_noted/1, is_blocked/0, is_logged/1]).
+
+%% @doc For init_per_suite/1; stop/0 is for end_per_suite/1.
+-spec begin_suite(Config) -> Config when Config :: [{atom(), term()}].
+begin_suite(Config) ->
+    ok = start(),
+    Config.
+
+%% @doc For init_per_testcase/2: nothing was noted so far.
+-spec begin_case(Config) -> Config when Config :: [{atom(), term()}].
+begin_case(Config) ->
+    {ok, _} = py:call(?MODULE, take_events, []),
+    leak_check:begin_case(Config).
+
+%% @doc The answer of end_per_testcase/2.
+-spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
+end_case(Config) ->
+    ok = settle(),
+    leak_check:end_case(Config).
 
 %% @doc Starts the application with the module on Python's path.
 -spec start() -> ok.
@@ -51,6 +70,20 @@ in_node(Env, Function, Module) ->
     after
         ok = other_node:stop(Node)
     end.
+
+%% @doc Runs code in a node that ends by itself and answers its exit status and all it printed.
+-spec run_in_node(iodata()) -> {non_neg_integer(), string()}.
+run_in_node(Code) ->
+    run_in_node("ok", Code).
+
+%% @doc As above, with code that comes before the application is started.
+-spec run_in_node(iodata(), iodata()) -> {non_neg_integer(), string()}.
+run_in_node(Before, Code) ->
+    other_node:run(lists:flatten([
+        "ok = application:load(erlang_loop), ", Before,
+        io_lib:format(", ok = application:set_env(erlang_loop, python_path, [~p]), ", [folder()]),
+        "{ok, _} = application:ensure_all_started(erlang_loop), ", Code, ", init:stop()."
+    ])).
 
 %% @doc The answer is an exception of this type whose message has this text.
 -spec is_error(string(), string(), py:result()) -> ok.

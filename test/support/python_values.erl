@@ -1,7 +1,30 @@
 %% @doc Values to Python and back, and from Python, for suites.
 -module(python_values).
 
+-export([in_node/1, run/1]).
 -export([start/0, echo/1, eval/1, eval/2, eval_error/4, exec/1, exec/2]).
+
+%% @doc Runs `Work' in a node of its own, with Python up and the packages that tests use.
+-spec in_node(fun(() -> term())) -> ok.
+in_node(Work) ->
+    Env =
+        case project:venv() of
+            {ok, Venv} -> [{venv, Venv}];
+            none -> []
+        end,
+    Node = other_node:start(Env),
+    try
+        ok = peer:call(Node, ?MODULE, run, [Work], 240_000)
+    after
+        other_node:stop(Node)
+    end.
+
+%% @private Called in that node.
+-spec run(fun(() -> term())) -> ok.
+run(Work) ->
+    ok = start(),
+    _ = Work(),
+    ok.
 
 %% @doc Starts Python in this node, unless it is up.
 -spec start() -> ok.

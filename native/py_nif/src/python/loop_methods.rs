@@ -32,6 +32,7 @@ pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install_question::<CreateFuture>(class)?;
     install_question::<GetDebug>(class)?;
     install_question::<IsClosed>(class)?;
+    install_question::<CheckClosed>(class)?;
     install_question::<Time>(class)
 }
 
@@ -299,6 +300,20 @@ impl FastQuestion for IsClosed {
 
     fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         Ok(bool(slf, slf.get().closed.get(slf.py())))
+    }
+}
+
+/// asyncio's own, which every method that needs an open loop begins with.
+struct CheckClosed;
+
+impl FastQuestion for CheckClosed {
+    type Class = Loop;
+    const NAME: &'static CStr = c"_check_closed";
+    const DOC: &'static CStr = c"_check_closed($self)\n--\n\nRuntimeError after close().";
+
+    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().check_closed(slf.py())?;
+        Ok(slf.py().None().into_bound(slf.py()))
     }
 }
 

@@ -25,6 +25,8 @@ pub struct StreamTransport {
     pub(super) eof: GilValue<bool>,
     /// The callback in which something was sent last; further writes in it wait for its end.
     pub(super) wrote_in: GilValue<u64>,
+    /// The last callback that wrote did so several times, and so will the next.
+    pub(super) writes_often: GilValue<bool>,
     /// What came last was large, and so will be what comes next.
     pub(super) large: GilValue<bool>,
     pub(super) flush_pending: GilValue<bool>,

@@ -1,5 +1,6 @@
 //! Writing: the first write of a callback is sent at once; further ones wait for its end and go
-//! together. What the socket does not take waits for it to be writable.
+//! together, and so does the first where several are usual. What the socket does not take waits
+//! for it to be writable.
 
 use event_loop::Direction;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -32,13 +33,16 @@ impl StreamTransport {
         }
         let owner = base.owner(py)?;
         let callback = owner.get().callback_number(py);
-        let queued = Self::has_output(slf)?;
-        if !queued && this.wrote_in.replace(py, callback) != callback {
-            return Self::send_now(slf, bytes);
-        }
-        if !queued {
+        if !Self::has_output(slf)? {
+            let first = this.wrote_in.replace(py, callback) != callback;
+            if first && !this.writes_often.get(py) {
+                return Self::send_now(slf, bytes);
+            }
+            this.writes_often.set(py, !first);
             this.flush_pending.set(py, true);
             owner.get().flush_later(py, slf.clone().unbind());
+        } else {
+            this.writes_often.set(py, true);
         }
         this.queue
             .with(py, |queue| queue.push(py, bytes.unbind(), 0));
