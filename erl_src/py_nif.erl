@@ -805,7 +805,8 @@ loop_lag(_Owner) -> erlang:nif_error(not_loaded).
 watchdog_prepare() -> erlang:nif_error(not_loaded).
 
 %% The loops that have been in one turn for so many milliseconds, and in how many the next may have.
-%% Wakes none. `sleep': there is nothing to see before `loop_awake' comes.
+%% Wakes none. `sleep': there is nothing to see before `{select, _, undefined, ready_input}' or
+%% `loop_awake' comes.
 %% @private
 -spec watchdog_look(non_neg_integer()) ->
     {Next :: pos_integer() | sleep, [

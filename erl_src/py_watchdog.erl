@@ -2,9 +2,10 @@
 %%
 %% A loop notes the beginning of every turn of callbacks. This process looks at those notes when the
 %% oldest of them can be too old; a loop that sleeps is not woken for it. While all of them sleep
-%% it does, too, and the first that does not wakes it. A turn that takes longer
-%% is logged as a warning, with the Python stack of the loop's thread, and again each time it has
-%% taken twice as long. What happens then is the policy's business:
+%% it does, too, and the first that does not sets a timer of the kernel that wakes it, unless all is
+%% quiet again by then. A turn that takes longer is logged as a warning, with the Python stack of the
+%% loop's thread, and again each time it has taken twice as long. What happens then is the policy's
+%% business:
 %%
 %% <ul>
 %% <li>`report': nothing more.</li>
@@ -16,9 +17,11 @@
 %% interrupted.</li>
 %% </ul>
 %%
-%% Takes `look' from its own timer, `loop_awake' from the thread of a loop, once after each look
-%% that was the last for want of loops to look at, and `{py_stacks, Token, Result}' from a thread that was asked
-%% for stacks, one for each `watchdog_stacks/2'.
+%% Takes `look' from its own timer; after a look that was the last for want of loops to look at,
+%% `{select, _, undefined, ready_input}' from the VM when the kernel's timer has fired, or, where
+%% there is no descriptor for that, `loop_awake' from the thread of the first loop that is up; and
+%% `{py_stacks, Token, Result}' from a thread that was asked for stacks, one for each
+%% `watchdog_stacks/2'.
 -module(py_watchdog).
 
 -behaviour(gen_server).
@@ -70,7 +73,7 @@ init([]) ->
     Policy = application:get_env(erlang_loop, stuck_policy, report),
     State = #state{threshold = Threshold, policy = Policy},
     case {valid_threshold(Threshold), lists:member(Policy, [report, interrupt, restart])} of
-        {true, true} -> {ok, look_later(State)};
+        {true, true} -> {ok, looked_first(State)};
         {false, _} -> {stop, {bad_setting, stuck_after, Threshold}};
         {_, false} -> {stop, {bad_setting, stuck_policy, Policy}}
     end.
@@ -79,10 +82,10 @@ valid_threshold(Threshold) ->
     Threshold =:= infinity orelse (is_integer(Threshold) andalso Threshold > 0).
 
 %% Never, if nothing is ever too long.
-look_later(#state{threshold = infinity} = State) ->
+looked_first(#state{threshold = infinity} = State) ->
     State;
-look_later(#state{threshold = Threshold} = State) ->
-    look_in(Threshold, State).
+looked_first(State) ->
+    looked(State).
 
 look_in(Milliseconds, #state{timer = undefined} = State) ->
     State#state{timer = erlang:send_after(Milliseconds, self(), look)};
@@ -102,17 +105,14 @@ handle_cast(Cast, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(look, State) ->
-    case look(prepared(State#state{timer = undefined})) of
-        {Next, #state{stuck = Stuck, threshold = Threshold} = Looked} when map_size(Stuck) > 0 ->
-            %% Its end is to be noticed, too. (`sleep' is more than any number.)
-            {noreply, look_in(max(1, min(Next, Threshold div 2)), Looked)};
-        {sleep, Looked} ->
-            {noreply, Looked};
-        {Next, Looked} ->
-            {noreply, look_in(Next, Looked)}
-    end;
-handle_info(loop_awake, State) ->
-    {noreply, look_later(prepared(State))};
+    {noreply, looked(State#state{timer = undefined})};
+handle_info({select, _, undefined, ready_input}, #state{timer = undefined} = State) ->
+    {noreply, looked(State)};
+handle_info({select, _, undefined, ready_input}, State) ->
+    %% It fired while we were about to look on.
+    {noreply, State};
+handle_info(loop_awake, #state{threshold = Threshold} = State) ->
+    {noreply, look_in(Threshold, prepared(State))};
 handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
     case maps:take(Token, Asked) of
         {Ids, Rest} ->
@@ -125,6 +125,18 @@ handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
 handle_info(Message, State) ->
     ?LOG_WARNING("py_watchdog: unknown message ~p", [Message]),
     {noreply, State}.
+
+%% A look, and the timer for the next.
+looked(State) ->
+    case look(prepared(State)) of
+        {Next, #state{stuck = Stuck, threshold = Threshold} = Looked} when map_size(Stuck) > 0 ->
+            %% Its end is to be noticed, too. (`sleep' is more than any number.)
+            look_in(max(1, min(Next, Threshold div 2)), Looked);
+        {sleep, Looked} ->
+            Looked;
+        {Next, Looked} ->
+            look_in(Next, Looked)
+    end.
 
 %% As soon as Python is up. A thread does it; nobody waits for that.
 prepared(#state{prepared = false} = State) ->

@@ -15,7 +15,12 @@
     a_loop_is_restarted/1,
     a_loop_that_sleeps_is_left_asleep/1,
     an_idle_node_is_left_asleep/1,
+    a_heartbeat_does_not_wake_the_watchdog/1,
+    one_that_sleeps_leaves_the_timer_to_one_that_is_stuck/1,
+    loops_that_share_a_thread_clear_the_timer/1,
+    without_a_descriptor_the_watchdog_is_called/1,
     a_watchdog_that_is_restarted_sees_what_is_stuck/1,
+    restarted_watchdogs_share_one_timer/1,
     lag_is_in_the_info/1,
     wrong_settings_are_refused/1
 ]).
@@ -29,7 +34,12 @@
     restarted/0,
     left_asleep/0,
     idle/0,
+    heartbeat/0,
+    two_loops/0,
+    shared_thread/0,
+    no_descriptor/0,
     watchdog_restarted/0,
+    one_timer/0,
     lag/0
 ]).
 
@@ -45,7 +55,18 @@ a_loop_is_interrupted_and_goes_on(_Config) -> there(interrupted).
 a_loop_is_restarted(_Config) -> there(restarted).
 a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
 an_idle_node_is_left_asleep(_Config) -> there(idle).
+a_heartbeat_does_not_wake_the_watchdog(_Config) -> there(heartbeat).
+one_that_sleeps_leaves_the_timer_to_one_that_is_stuck(_Config) -> there(two_loops).
 a_watchdog_that_is_restarted_sees_what_is_stuck(_Config) -> there(watchdog_restarted).
+restarted_watchdogs_share_one_timer(_Config) -> there(one_timer).
+
+loops_that_share_a_thread_clear_the_timer(_Config) ->
+    called:in_node([{stuck_after, 200}, {loop_threads, 1}], shared_thread, ?MODULE).
+
+%% With `infinity' no timer is made.
+without_a_descriptor_the_watchdog_is_called(_Config) ->
+    called:in_node([{stuck_after, infinity}], no_descriptor, ?MODULE).
+
 lag_is_in_the_info(_Config) -> there(lag).
 
 there(Function) ->
@@ -164,15 +185,17 @@ idle() ->
     {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
     _ = reported("in sleep_on_the_loop"),
     eventually:is(true, fun is_watchdog_asleep/0),
-    %% Loops that get up shortly and often do not call it each time: once after a look, at most.
-    Watchdog = whereis(py_watchdog),
-    1 = erlang:trace(Watchdog, true, ['receive', {tracer, self()}]),
-    _ = [{ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 100)],
-    eventually:is(true, fun is_watchdog_asleep/0),
-    1 = erlang:trace(Watchdog, false, ['receive']),
-    Received = received(Watchdog),
-    ?assertMatch([loop_awake, look | _], Received),
-    ?assertEqual([], [again || {loop_awake, loop_awake} <- lists:zip(Received, tl(Received) ++ [look])]),
+    %% Loops that get up shortly and often do not wake it each time: a timer that has woken it was
+    %% set after its last look.
+    Began = erlang:monotonic_time(millisecond),
+    Received = told_while(fun() ->
+        _ = [{ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 100)],
+        eventually:is(true, fun is_watchdog_asleep/0)
+    end),
+    Lasted = erlang:monotonic_time(millisecond) - Began,
+    Woken = [Message || {select, _, undefined, ready_input} = Message <- Received],
+    ?assertEqual([], [Message || Message <- Received, Message =/= look] -- Woken),
+    ?assert(length(Woken) =< 1 + Lasted div 200),
     ok.
 
 %% A look takes 200 reductions or so, and there would be five of them in this time.
@@ -181,11 +204,96 @@ is_watchdog_asleep() ->
     timer:sleep(500),
     Before =:= process_info(whereis(py_watchdog), reductions).
 
+%% What the watchdog gets meanwhile.
+told_while(Act) ->
+    Watchdog = whereis(py_watchdog),
+    1 = erlang:trace(Watchdog, true, ['receive', {tracer, self()}]),
+    _ = Act(),
+    1 = erlang:trace(Watchdog, false, ['receive']),
+    Delivered = erlang:trace_delivered(Watchdog),
+    receive
+        {trace_delivered, Watchdog, Delivered} -> received(Watchdog)
+    end.
+
 received(Process) ->
     receive
         {trace, Process, 'receive', Message} -> [Message | received(Process)]
     after 0 -> []
     end.
+
+%% A turn now and then, with sleeps between that are longer than 200 ms: not a message. (Again if
+%% there was one: a turn may take 200 ms on a machine that is busy.)
+heartbeat() ->
+    Loop = started(#{thread => own}),
+    left_alone([Loop]).
+
+left_alone(Loops) ->
+    eventually:is(
+        [],
+        fun() -> told_while(fun() -> beat(Loops), beat(Loops), beat(Loops) end) end,
+        40_000
+    ),
+    ok.
+
+beat(Loops) ->
+    _ = [{ok, none} = py_event_loop:run(Loop, asyncio, sleep, [0.3]) || Loop <- Loops],
+    ok.
+
+%% They get up and sleep as one. (One thread is for all of them, but a second may help.)
+shared_thread() ->
+    Threads = lists:map(
+        fun(_) ->
+            {ok, Loop} = py_event_loop:start_link(#{thread => shared}),
+            {ok, Thread} = py_event_loop:run(Loop, called, loop_thread, []),
+            {Thread, Loop}
+        end,
+        lists:seq(1, 10)
+    ),
+    [{One, Other} | _] = [
+        {One, Other}
+     || {Thread, One} <- Threads, {Same, Other} <- Threads, Thread =:= Same, One < Other
+    ],
+    left_alone([One, Other]).
+
+%% One has set the timer, another gets stuck, and the first must not clear it when it sleeps.
+two_loops() ->
+    One = started(#{thread => own}),
+    {ok, Other} = py_event_loop:start_link(#{thread => own, name => other}),
+    {ok, 3} = py_event_loop:run(Other, called, add_later, [1, 2]),
+    eventually:is(true, fun is_watchdog_asleep/0),
+    {ok, _} = py:call(called, hold, []),
+    {ok, Short} = py_event_loop:submit(One, called, block_loop, []),
+    called:is_blocked(),
+    {ok, Long} = py_event_loop:submit(Other, called, sleep_on_the_loop, [2.0]),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, <<"released">>}, py:await(Short)),
+    has(reported("in sleep_on_the_loop"), "(other, "),
+    ?assertEqual({ok, <<"slept">>}, py:await(Long)),
+    ok.
+
+%% The watchdog that comes has no timer and cannot make one: the loop that is up calls it.
+no_descriptor() ->
+    Loop = started(#{thread => own}),
+    ok = supervisor:terminate_child(erlang_loop_sup, py_watchdog),
+    ok = application:set_env(erlang_loop, stuck_after, 200),
+    {ok, Limits} = py:eval(<<"__import__('resource').getrlimit(7)">>),
+    %% Later there is no fd to load code with.
+    {module, eventually} = code:ensure_loaded(eventually),
+    ok = beat([Loop]),
+    ok = limited_to({3, element(2, Limits)}),
+    {ok, _} = supervisor:restart_child(erlang_loop_sup, py_watchdog),
+    %% Not the first time, if a loop was still up when the watchdog came.
+    eventually:is(true, fun() -> lists:member(loop_awake, told_while(fun() -> beat([Loop]) end)) end),
+    ok = limited_to(Limits),
+    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
+    _ = reported("in sleep_on_the_loop"),
+    %% From the next sleep on it has one.
+    left_alone([Loop]).
+
+%% 7: RLIMIT_NOFILE.
+limited_to(Limits) ->
+    {ok, _} = py:call(resource, setrlimit, [7, Limits]),
+    ok.
 
 watchdog_restarted() ->
     Loop = started(#{}),
@@ -197,6 +305,24 @@ watchdog_restarted() ->
     _ = reported("in sleep_on_the_loop"),
     ?assertEqual({ok, <<"slept">>}, py:await(Task)),
     ok.
+
+%% A loop may make one of its own meanwhile.
+one_timer() ->
+    Loop = started(#{}),
+    Before = timers(),
+    _ = [watchdog_again() || _ <- lists:seq(1, 20)],
+    ?assert(timers() < Before + 10),
+    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
+    _ = reported("in sleep_on_the_loop"),
+    ok.
+
+watchdog_again() ->
+    ok = supervisor:terminate_child(erlang_loop_sup, py_watchdog),
+    {ok, _} = supervisor:restart_child(erlang_loop_sup, py_watchdog).
+
+timers() ->
+    Fds = filelib:wildcard("/proc/self/fd/*"),
+    length([timer || Fd <- Fds, file:read_link(Fd) =:= {ok, "anon_inode:[timerfd]"}]).
 
 turns(Loop) ->
     {ok, #{lag := #{turns := Turns}}} = py_event_loop:info(Loop),

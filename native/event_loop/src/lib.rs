@@ -59,6 +59,6 @@ pub use pending::{Kind, Pending};
 pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
-pub use vigil::Vigil;
+pub use vigil::{Alarm, Vigil};
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

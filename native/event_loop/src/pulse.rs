@@ -101,12 +101,6 @@ impl Pulse {
         self.since.store(0, Relaxed);
     }
 
-    /// How many turns have ended.
-    #[must_use]
-    pub fn turns(&self) -> u64 {
-        self.turns.load(Relaxed)
-    }
-
     /// Whether a turn runs.
     #[must_use]
     pub fn is_awake(&self) -> bool {
@@ -134,7 +128,7 @@ impl Pulse {
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
-            turns: self.turns(),
+            turns: self.turns.load(Relaxed),
             longest: self.longest.load(Relaxed),
             histogram: self
                 .histogram

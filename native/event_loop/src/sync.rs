@@ -1,11 +1,15 @@
-//! The atomics of all that is lock-free here: the standard ones, or loom's when the model checker
-//! runs. Those files are checked as they are; only this switch differs.
+//! The atomics of all that is lock-free here, and the lock beside one of them: the standard ones,
+//! or loom's when the model checker runs. Those files are checked as they are; only this switch differs.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
     fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
-    fence, AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicBool, AtomicPtr, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -13,7 +13,7 @@ use crate::python::{main_thread, stacks};
 
 /// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds}]}`: the loops that have
 /// been in one turn for so long; and in how many milliseconds the next of the others will have, or
-/// that the caller will be told `loop_awake` before there is anything to see.
+/// that the caller will be sent `{select, _, undefined, ready_input}` or `loop_awake` in time.
 #[rustler::nif]
 fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
     let now = now_ns();
@@ -27,7 +27,7 @@ fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
             None => {}
         }
     }
-    match watchdog::may_sleep(env.pid()) {
+    match watchdog::may_sleep(env, limit) {
         true => (atoms::sleep(), stuck).encode(env),
         // Rounded up: not a moment too early.
         false => (next.div_ceil(1_000_000), stuck).encode(env),

@@ -68,6 +68,7 @@ fn open_types(env: *mut ErlNifEnv) -> c_int {
         && resource::open::<loops::TimerRef>(env)
         && resource::open::<loops::signals::Request>(env)
         && resource::open::<loops::sleeps::Sleeper>(env)
+        && resource::open::<loops::WatchdogTimer>(env)
         && resource::open::<output::device::Device>(env)
         && resource::open::<tasks::Task>(env)
         && resource::open::<questions::QuestionRef>(env)

@@ -6,7 +6,8 @@
 //! loops of Python, `refs` the terms Erlang holds, `registry` all loops of the node, `requests`
 //! what Erlang asked of a loop, `seat` where a loop that Erlang started runs, `signals` what they
 //! hear from the operating system. `sleeps` are threads that wait for the
-//! VM's time without a loop, `watchdog` who looks after those that are in a turn.
+//! VM's time without a loop, `watchdog` who looks after those that are in a turn, and
+//! `watchdog_timer` what wakes it.
 
 mod erlang_side;
 mod keeper;
@@ -21,6 +22,7 @@ mod seat;
 pub mod signals;
 pub mod sleeps;
 pub mod watchdog;
+mod watchdog_timer;
 
 pub use erlang_side::{kind_atom, Receiver};
 pub use keeper::Role;
@@ -31,3 +33,4 @@ pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
 pub use requests::{Refused, RequestLimits, Requests, Work};
 pub use seat::{Place, Runs, Seat};
+pub use watchdog_timer::WatchdogTimer;

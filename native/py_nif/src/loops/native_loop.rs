@@ -143,7 +143,7 @@ impl NativeLoop {
             policy,
             signals: Signals::default(),
             requests: Requests::new(served.limits),
-            pulse: Pulse::default(),
+            pulse: Pulse::new(id),
             posts: Inbox::new(),
             thread: OnceLock::new(),
             seat,

@@ -1,31 +1,58 @@
 //! A loop's pulse, as its thread writes it. While all loops rest, `py_watchdog` sleeps too: the
-//! first that does not calls it.
+//! first that does not sees to it that it wakes in time.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::watchdog;
 
-#[derive(Default)]
-pub struct Pulse(event_loop::Pulse);
+pub struct Pulse {
+    pulse: event_loop::Pulse,
+    /// The loops that sleep as one, because they share a thread: by the number of one of them.
+    /// Relaxed: written and read by that thread.
+    party: AtomicU64,
+}
 
 impl Pulse {
+    /// Of the loop of this number, which sleeps by itself.
+    pub fn new(id: u64) -> Self {
+        Pulse {
+            pulse: event_loop::Pulse::new(),
+            party: AtomicU64::new(id),
+        }
+    }
+
+    /// When the loop of this number sleeps, this one does.
+    pub fn sleeps_with(&self, id: u64) {
+        self.party.store(id, Ordering::Relaxed);
+    }
+
+    fn party(&self) -> u64 {
+        self.party.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub fn begins(&self, now: u64) {
-        if self.0.begins(now) {
-            watchdog::loop_got_up();
+        if self.pulse.begins(now) {
+            watchdog::loop_got_up(self.party());
         }
     }
 
     #[inline]
     pub fn turned(&self, now: u64) {
-        if self.0.turned(now) {
-            watchdog::loop_got_up();
+        if self.pulse.turned(now) {
+            watchdog::loop_got_up(self.party());
         }
     }
 
     #[inline]
     pub fn rests(&self) {
-        self.0.rests();
+        self.pulse.rests();
+    }
+
+    /// The thread, which rests, is about to sleep: longer than it takes to say so.
+    pub fn sleeps(&self) {
+        watchdog::party_lies_down(self.party());
     }
 }
 
@@ -33,6 +60,6 @@ impl Deref for Pulse {
     type Target = event_loop::Pulse;
 
     fn deref(&self) -> &event_loop::Pulse {
-        &self.0
+        &self.pulse
     }
 }

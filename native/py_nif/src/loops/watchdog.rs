@@ -1,21 +1,23 @@
-//! `py_watchdog`, as loops know it: a process that sleeps while all of them rest, and is called by
-//! the first that does not.
+//! `py_watchdog`, as loops know it: a process that sleeps while all of them rest. The first that
+//! gets up sets the timer that wakes it, and clears it when it lies down again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use event_loop::Vigil;
-use rustler::LocalPid;
+use rustler::{Env, LocalPid};
 
 use super::registry;
+use super::watchdog_timer::WatchdogTimer;
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::{self, Sender};
+use crate::beam::resource::Ref;
 
 static VIGIL: Vigil = Vigil::new();
-/// How many turns all loops had had at its last look.
-static TURNS: AtomicU64 = AtomicU64::new(0);
-/// Whom to call.
+/// Made by the first that sleeps.
+static TIMER: OnceLock<Ref<WatchdogTimer>> = OnceLock::new();
+/// Who looks. Locked before `VIGIL` is, by who comes and who goes: one that died must not have the
+/// last word about its successor.
 static PROCESS: Mutex<Option<LocalPid>> = Mutex::new(None);
 
 fn process() -> MutexGuard<'static, Option<LocalPid>> {
@@ -25,19 +27,30 @@ fn process() -> MutexGuard<'static, Option<LocalPid>> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A loop has noted that it is in a turn, after a rest. On its thread.
+/// A loop of `party` has noted that it is in a turn, after a rest. On its thread.
 #[inline]
-pub(super) fn loop_got_up() {
-    if VIGIL.got_up() {
-        call();
+pub(super) fn loop_got_up(party: u64) {
+    if VIGIL.is_roused_by(party) {
+        rouse(party);
     }
 }
 
+/// Not in a forked copy, which shares the timer with the node, and whose locks nobody may hold.
 #[cold]
-fn call() {
+fn rouse(party: u64) {
     if forked::is_copy() {
         return;
     }
+    if let Some(timer) = TIMER.get() {
+        if VIGIL.rouse(party, &**timer) {
+            call();
+        }
+    }
+}
+
+/// There is no descriptor for a timer, or the VM does not watch it.
+#[cold]
+fn call() {
     let pid = *process();
     if let Some(pid) = pid {
         // A process that died has a successor, which begins with a look.
@@ -45,12 +58,36 @@ fn call() {
     }
 }
 
-/// Whether the calling process, which has just looked, need not look again before it is told
-/// `loop_awake`. Not while loops have turns now and then: a look costs less than a call.
-pub fn may_sleep(caller: LocalPid) -> bool {
-    *process() = Some(caller);
-    let loops = registry::all();
-    let turns = loops.iter().map(|native| native.pulse.turns()).sum();
-    let lately = TURNS.swap(turns, Ordering::Relaxed) != turns;
-    VIGIL.may_sleep(|| lately || registry::all().iter().any(|native| native.pulse.is_awake()))
+/// The thread of `party` is about to sleep: none of its loops is in a turn.
+pub(super) fn party_lies_down(party: u64) {
+    if forked::is_copy() {
+        return;
+    }
+    if let Some(timer) = TIMER.get() {
+        VIGIL.lies_down(party, &**timer);
+    }
+}
+
+/// Whether the calling process, which has just looked, need not look again before it gets
+/// `{select, _, undefined, ready_input}` or `loop_awake`: not before a loop can have been in a turn
+/// for `patience` (ns).
+pub fn may_sleep(env: Env<'_>, patience: u64) -> bool {
+    let timer = TIMER.get_or_init(|| Ref::new(WatchdogTimer::default()));
+    let pid = env.pid();
+    if process().replace(pid) != Some(pid) {
+        // A caller is alive, and so will be told of.
+        let _ = timer.monitor(Sender::Scheduler(env), &pid);
+    }
+    WatchdogTimer::wakes(timer, env, &pid, patience);
+    let any_up = || registry::all().iter().any(|native| native.pulse.is_awake());
+    VIGIL.may_sleep(any_up, &**timer)
+}
+
+/// `pid` looks no more. Its successor will; until then, there is nobody to be woken.
+pub(super) fn process_died(pid: &LocalPid) {
+    let mut process = process();
+    if let Some(timer) = TIMER.get().filter(|_| process.as_ref() == Some(pid)) {
+        *process = None;
+        VIGIL.looks(&**timer);
+    }
 }

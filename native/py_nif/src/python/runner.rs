@@ -72,6 +72,9 @@ impl Carrying<'_> {
             if let Some(seat) = &arrival.native.seat {
                 seat.take(self.runner.clone());
             }
+            if let Some(waits) = &self.runner.waits {
+                arrival.native.pulse.sleeps_with(waits.id);
+            }
             self.runner.step();
             match Carried::begin(py, arrival, &self.runner.load) {
                 Some(carried) => {
