@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
+import signal
 import stat
 import sys
 from pathlib import Path
@@ -107,3 +108,17 @@ def test_launcher_opens_no_port() -> None:
     )
     ended = run(ERLANG_LOOP, "-c", code)
     assert (ended.code, ended.out, ended.err) == (0, "False []\n[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [
+        ("import os; os._exit(3)", 3),
+        ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+    ],
+    ids=["os._exit", "segfault", "kill"],
+)
+def test_python_code_can_end_the_node(code, ended):
+    """No boundary: the node is gone as a plain python would be, with the same exit code."""
+    assert run(ERLANG_LOOP, "-c", code).code == ended
