@@ -55,13 +55,15 @@ impl WaitPolicy {
 ///
 /// Where others want the CPU, a spin only keeps them away, perhaps the very one it waits for. So
 /// it ends at once when that is [seen](Self::crowded), and no probe is made for a while, longer
-/// each time.
+/// each time, until many hits in between show that it was an accident.
 #[derive(Debug, Clone)]
 pub struct Spin {
     start: u64,
     max: u64,
     budget: u64,
     misses: u32,
+    /// Since the CPU was found crowded, or since that was half forgotten.
+    hits: u32,
     /// Short waits to let pass before the next probe, and how many the next crowd brings.
     rest: u32,
     next_rest: u32,
@@ -74,6 +76,8 @@ impl Spin {
     pub const PAUSE: u32 = 32;
     /// The same after the CPU was found crowded once, and the most.
     pub const RESTS: (u32, u32) = (16, 4096);
+    /// So many hits halve the time without a probe that the next crowd brings.
+    pub const TRUST: u32 = 16;
     /// A wait is short below this many times the longest spin.
     pub const SHORT: u64 = 2;
 
@@ -98,6 +102,7 @@ impl Spin {
             max,
             budget: 0,
             misses: 0,
+            hits: 0,
             rest: 0,
             next_rest: Self::RESTS.0,
         }
@@ -112,7 +117,11 @@ impl Spin {
     /// The spin met an event.
     pub fn hit(&mut self) {
         self.misses = 0;
-        self.next_rest = (self.next_rest / 2).max(Self::RESTS.0);
+        self.hits += 1;
+        if self.hits == Self::TRUST {
+            self.hits = 0;
+            self.next_rest = (self.next_rest / 2).max(Self::RESTS.0);
+        }
         self.budget = self
             .budget
             .saturating_add(self.budget / 2)
@@ -132,6 +141,7 @@ impl Spin {
     /// While it spun, somebody else had the CPU.
     pub fn crowded(&mut self) {
         self.budget = 0;
+        self.hits = 0;
         self.rest = self.next_rest;
         self.next_rest = self.next_rest.saturating_mul(2).min(Self::RESTS.1);
     }
@@ -245,9 +255,12 @@ mod tests {
             waits(&mut spin)
         });
         assert_eq!(rests, [17, 33, 65]);
-        (0..4).for_each(|_| spin.hit());
+        (1..Spin::TRUST).for_each(|_| spin.hit());
         spin.crowded();
-        assert_eq!(waits(&mut spin), 17, "hits make it trust again");
+        assert_eq!(waits(&mut spin), 129, "a few hits are not enough");
+        (0..4 * Spin::TRUST).for_each(|_| spin.hit());
+        spin.crowded();
+        assert_eq!(waits(&mut spin), 17, "many make it trust again");
     }
 
     #[test]
