@@ -137,10 +137,12 @@ class TransportMethods(AsyncioLoop):
     def _transport_failed(
         self, transport: _native.Transport, error: BaseException, message: str, expected: bool
     ) -> None:
-        """A transport is about to be closed by an error. Those of the network are expected."""
+        """A transport is about to be closed by an error.
+
+        Those of the network are expected: only debug mode tells of them.
+        """
         if expected:
-            if self._debug:
-                logger.debug("%r: %s", transport, message, exc_info=error)
+            logger.debug("%r: %s", transport, message, exc_info=error)
             return
         self.call_exception_handler(
             {

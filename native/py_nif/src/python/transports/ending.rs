@@ -27,11 +27,12 @@ impl Transport {
         let py = slf.py();
         let this = slf.get();
         if let Some(owner) = this.owner.cloned(py) {
+            let owner = owner.bind(py);
             let expected = this.kind.expects(error.bind(py))?;
-            let arguments = (slf, &error, message, expected);
-            owner
-                .bind(py)
-                .call_method1("_transport_failed", arguments)?;
+            if !expected || owner.get().debug.get(py) {
+                let name = intern!(py, "_transport_failed");
+                owner.call_method1(name, (slf, &error, message, expected))?;
+            }
         }
         Self::end_now(slf, error)
     }

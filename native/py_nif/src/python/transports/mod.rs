@@ -39,6 +39,7 @@ mod table;
 mod watching;
 mod write_pipe;
 mod write_queue;
+mod written;
 
 pub use accept::Acceptor;
 pub use address::ip_family;

@@ -3,14 +3,15 @@
 //! for it to be writable.
 
 use event_loop::Direction;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::PyBytes;
 
 use super::base::Transport;
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
+use super::written::as_bytes;
 use crate::python::fd_callbacks::os_error;
 
 const WRITE_ERROR: &str = "Fatal write error on socket transport";
@@ -207,22 +208,4 @@ pub fn write_after_loss(py: Python<'_>, base: &Transport) -> PyResult<()> {
         logger.call_method1("warning", ("socket.send() raised exception.",))?;
     }
     Ok(())
-}
-
-/// What is written, as an object that cannot change while it waits.
-pub fn as_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    if let Ok(bytes) = data.cast::<PyBytes>() {
-        return Ok(bytes.clone());
-    }
-    let py = data.py();
-    if data.is_instance_of::<PyByteArray>() || data.is_instance_of::<PyMemoryView>() {
-        return Ok(py
-            .get_type::<PyBytes>()
-            .call1((data,))?
-            .cast_into::<PyBytes>()?);
-    }
-    Err(PyTypeError::new_err(format!(
-        "data argument must be a bytes-like object, not {}",
-        data.get_type().name()?.repr()?
-    )))
 }

@@ -1,0 +1,31 @@
+//! What is written, as an object that cannot change while it waits.
+#![allow(unsafe_code)]
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+
+/// The object itself, or a copy of one that belongs to somebody else again after `write`.
+#[inline]
+pub fn as_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match data.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => copied(data),
+    }
+}
+
+fn copied<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let py = data.py();
+    if data.is_instance_of::<PyByteArray>() || data.is_instance_of::<PyMemoryView>() {
+        // SAFETY: attached, and a live object; the answer is a new reference, or null with an
+        // exception. As `bytes(data)`, without the call.
+        let bytes =
+            unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromObject(data.as_ptr())) };
+        return Ok(bytes?.cast_into::<PyBytes>()?);
+    }
+    Err(PyTypeError::new_err(format!(
+        "data argument must be a bytes-like object, not {}",
+        data.get_type().name()?.repr()?
+    )))
+}
