@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import selectors
 import sys
@@ -30,6 +29,7 @@ __all__ = [
     "HAS_LOOP_FACTORY",
     "HAS_RUNNER",
     "begin_selector_loop",
+    "child_watcher",
     "current_loop",
     "format_callback",
     "has_chosen_child_watcher",
@@ -60,11 +60,12 @@ def format_callback(handle: _native.Handle, debug: bool) -> str:
     return source(handle._callback, handle._args)
 
 
-@functools.lru_cache(maxsize=1)
-def _child_watcher_class() -> Any:
-    """What asyncio of Python 3.14 chooses for each loop, after a try: that is the same for all."""
+def child_watcher() -> Any:
+    """What asyncio of Python 3.14 has in each loop, after a try what the system can."""
+    if sys.version_info < (3, 14):
+        raise AttributeError("loops have no _watcher before Python 3.14")
     events: Any = unix_events
-    return events._PidfdChildWatcher if events.can_use_pidfd() else events._ThreadedChildWatcher
+    return events._PidfdChildWatcher() if events.can_use_pidfd() else events._ThreadedChildWatcher()
 
 
 def begin_selector_loop(loop: Any, view: Callable[[Any], selectors.BaseSelector]) -> None:
@@ -83,8 +84,6 @@ def begin_selector_loop(loop: Any, view: Callable[[Any], selectors.BaseSelector]
     loop._signal_handlers = {}
     if sys.version_info >= (3, 13):
         loop._unix_server_sockets = {}
-    if sys.version_info >= (3, 14):
-        loop._watcher = _child_watcher_class()()
 
 
 def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:

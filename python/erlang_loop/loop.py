@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from asyncio import base_events, format_helpers
@@ -52,6 +53,10 @@ class ErlangEventLoop(
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
         compat.begin_selector_loop(self, SelectorView)
+
+    @functools.cached_property
+    def _watcher(self) -> Any:
+        return compat.child_watcher()
 
     # The native loop is woken without a pipe to itself.
 
