@@ -124,16 +124,19 @@ init_code_may_use_the_loop(_Config) ->
 
 %% Also if it runs the loop, and others know the loop's name already.
 init_code_ends_before_requests_begin(_Config) ->
+    {ok, _} = py:call(called, hold, []),
     Code = [
         "import asyncio, called\n",
-        "called.note('begun')\n",
-        "asyncio.get_event_loop().run_until_complete(asyncio.sleep(0.3))\n",
+        "loop = asyncio.get_event_loop()\n",
+        "loop.run_until_complete(loop.run_in_executor(None, called.block))\n",
         "called.note('prepared')"
     ],
     Name = loop_with_slow_init,
     {Asker, Monitor} = spawn_monitor(fun() ->
-        called:has_noted(<<"begun">>),
-        exit(py_event_loop:run(Name, called, take_events_later, []))
+        called:is_blocked(),
+        {ok, Task} = py_event_loop:submit(Name, called, take_events_later, []),
+        {ok, _} = py:call(called, release, []),
+        exit(py:await(Task))
     end),
     with_loop(#{name => Name, init => Code}, fun(_) ->
         receive
