@@ -13,17 +13,21 @@ import called
 #: Generators that have begun and not been finalized.
 open_now = 0
 most_open = 0
+#: Without a GIL several threads may count at the same moment.
+_counting = threading.Lock()
 
 
 def _opened() -> None:
     global open_now, most_open
-    open_now += 1
-    most_open = max(most_open, open_now)
+    with _counting:
+        open_now += 1
+        most_open = max(most_open, open_now)
 
 
 def _closed() -> None:
     global open_now
-    open_now -= 1
+    with _counting:
+        open_now -= 1
 
 
 def count_open() -> int:
