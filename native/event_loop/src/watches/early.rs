@@ -65,18 +65,21 @@ impl Watches {
             let Some((slot, watch)) = slot.and_then(|slot| early.watch(slot)) else {
                 return false; // removed, or replaced
             };
+            let generation = slot.generation;
             if std::mem::replace(&mut early.told, true) {
                 if let Some(watch) = slot.side(Direction::Write) {
                     watch.early = false;
                 }
                 let outcome = slot.register(set, early.fd, false);
-                self.drop_if_gone(early.fd, outcome);
-                return false;
+                if outcome.is_ok() || self.drop_if_gone(early.fd, outcome) {
+                    return false;
+                }
+                // The kernel has no memory for it: told once more, and asked for again then.
             }
             if !watch.paused {
                 out.push(Ready {
                     fd: early.fd,
-                    generation: slot.generation,
+                    generation,
                     read: None,
                     write: Some(watch.key),
                 });
