@@ -21,6 +21,9 @@ def _erlang_sleep(ms: float, /) -> None:
     ValueError if `ms` is negative or NaN, OverflowError if it is more than 292 years.
     """
 
+def own_methods(loop_class: type[Loop]) -> None:
+    """Give a class of loops methods of its own: CPython calls those faster than inherited ones."""
+
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""
 

@@ -179,3 +179,6 @@ class ErlangEventLoop(
             f"<{self.__class__.__name__} running={self.is_running()} "
             f"closed={self.is_closed()} debug={self.get_debug()}>"
         )
+
+
+_native.own_methods(ErlangEventLoop)

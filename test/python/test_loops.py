@@ -220,3 +220,32 @@ def test_it_says_which_selector_it_has(loop, caplog):
     with caplog.at_level("DEBUG", logger="asyncio"):
         type(loop)().close()
     assert "Using selector: SelectorView" in caplog.text
+
+
+@pytest.mark.ours
+def test_methods_of_its_own_can_be_overridden(loop):
+    """The class has native methods of its own: those of a class below it count, and of a mixin."""
+    from erlang_loop import _native
+
+    asked = []
+
+    class Noting:
+        def call_soon(self, callback, *args, **named):
+            asked.append(args)
+            return super().call_soon(callback, *args, **named)
+
+    class Other(Noting, type(loop)):
+        pass
+
+    other = Other()
+    try:
+        other.call_soon(asked.append, "ran")
+        other.call_soon(other.stop)
+        other.run_forever()
+    finally:
+        other.close()
+    assert asked == [("ran",), (), "ran"]
+    with pytest.raises(TypeError, match="not a class of loops"):
+        _native.own_methods(int)
+    with pytest.raises(TypeError, match="call_soon"):
+        type(loop).call_soon(object(), print)

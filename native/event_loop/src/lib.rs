@@ -46,7 +46,7 @@ pub mod vigil;
 pub mod wait;
 pub mod watches;
 
-pub use clock::now_ns;
+pub use clock::{now_ns, ticks};
 pub use counters::{Counters, CountersSnapshot};
 pub use epoll::{EpollSet, EventBuffer, RawEvent};
 pub use error::{Error, Result};

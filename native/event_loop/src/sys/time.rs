@@ -17,6 +17,16 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec.cast_unsigned() * NS_PER_SEC + now.tv_nsec.cast_unsigned()
 }
 
+/// The CPU's own counter; elsewhere the clock.
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 CPU has it, and it touches no memory.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    monotonic_ns()
+}
+
 /// A point on, or a span of, the monotonic clock as the kernel wants it. Beyond what `time_t`
 /// holds it is cut off there, which no wait outlives.
 pub(super) fn timespec(ns: u64) -> libc::timespec {
@@ -38,6 +48,18 @@ pub fn set_timer_slack(ns: u32) -> Result<()> {
     check(answer).map(|_| ())
 }
 
+/// How often this thread was taken off its CPU for another, which wanted it. A pause that is not
+/// counted here was the machine's own.
+#[must_use]
+pub fn switches() -> i64 {
+    // SAFETY: all zeroes is a valid rusage, a plain structure of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is ours and outlives the call, which cannot fail: the pointer is valid and
+    // every thread may ask about itself.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nivcsw
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +68,14 @@ mod tests {
     fn timespec_splits_at_the_second() {
         let t = timespec(3 * NS_PER_SEC + 7);
         assert_eq!((t.tv_sec, t.tv_nsec), (3, 7));
+    }
+
+    #[test]
+    fn switches_are_counted() {
+        let before = switches();
+        assert!(before >= 0);
+        std::thread::yield_now();
+        assert!(switches() >= before);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn is_only_ours(object: *mut ffi::PyObject) -> bool {
 /// # Safety
 /// Attached, and the object is alive.
 #[inline]
-unsafe fn has_weak_references(object: *mut ffi::PyObject) -> bool {
+pub unsafe fn has_weak_references(object: *mut ffi::PyObject) -> bool {
     // SAFETY: by the contract above. A class that allows them has room for the list's head there.
     unsafe {
         match (*ffi::Py_TYPE(object)).tp_weaklistoffset {

@@ -50,10 +50,12 @@ impl HandleContext {
         &self.0
     }
 
-    /// As dropping it, without asking whether this thread is attached.
+    /// As dropping it, without asking whether this thread is attached. `ignored`: as it was made.
     #[inline]
-    pub fn drop_ref(self, py: Python<'_>) {
-        collector::notice(&self.0);
+    pub fn drop_ref(self, py: Python<'_>, ignored: bool) {
+        if ignored {
+            collector::notice(&self.0);
+        }
         let this = ManuallyDrop::new(self);
         // SAFETY: what it is read from is never used or dropped again.
         unsafe { ptr::read(&this.0) }.drop_ref(py);

@@ -11,6 +11,7 @@ use std::ptr;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
@@ -102,13 +103,17 @@ impl<'a, 'py> Given<'a, 'py> {
     }
 
     /// Splits `(required..., *args, context=None)`, as all that take a callback have them.
-    #[inline]
+    #[inline(always)]
     pub fn split<const N: usize>(
         &self,
         method: &str,
         required: [&str; N],
     ) -> PyResult<Split<'a, 'py, N>> {
-        if self.positional < N || self.has_names() {
+        let context = match self.has_names() {
+            false => None,
+            true => self.only_context(),
+        };
+        if self.positional < N || (self.has_names() && context.is_none()) {
             return self.split_by_name(method, required);
         }
         let leading = std::array::from_fn(|index| self.get(index));
@@ -116,8 +121,21 @@ impl<'a, 'py> Given<'a, 'py> {
             // All are there: `N` is not more than `positional`.
             leading: leading.map(|one| one.expect("counted before")),
             rest: self.rest(N)?,
-            context: None,
+            context: context
+                .filter(|context| !context.is_none())
+                .map(|context| context.to_owned()),
         })
+    }
+
+    /// The value of `context`, if nothing else has a name: so tasks call, at each of their steps.
+    #[inline]
+    fn only_context(&self) -> Option<Borrowed<'a, 'py, PyAny>> {
+        let (name, value) = self.named().next()?;
+        // SAFETY: the names are a tuple: there is one.
+        let count = unsafe { ffi::PyTuple_GET_SIZE(self.names) };
+        // Names in programs are interned, and so is this one; that of asyncio's tasks is not.
+        let is_context = || name.is(intern!(self.py, "context")) || name == "context";
+        (count == 1 && is_context()).then_some(value)
     }
 
     /// Splits `(required..., *args)`.
@@ -220,7 +238,7 @@ pub struct Split<'a, 'py, const N: usize> {
     pub context: Option<Bound<'py, PyAny>>,
 }
 
-/// Gives the class the method.
+/// Gives the class the method: the method's own, or one that is made from it.
 pub fn install<M: FastMethod>(class: &Bound<'_, PyType>) -> PyResult<()> {
     let function = ffi::PyMethodDefPointer {
         PyCFunctionFastWithKeywords: enter_method::<M>,

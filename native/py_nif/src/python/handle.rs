@@ -79,6 +79,9 @@ pub struct Handle {
     /// It is a `ThreadSafeHandle`. As `cancelled`.
     #[cfg(Py_3_14)]
     has_lock: AtomicBool,
+    /// Its context was made to be ignored by the collector. As `cancelled`.
+    #[cfg_attr(Py_GIL_DISABLED, allow(dead_code, reason = "nothing is ignored"))]
+    ignored_context: AtomicBool,
     origin: GilSlot<Box<Origin>>,
 }
 
@@ -90,13 +93,14 @@ impl Handle {
         context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Handle> {
         let context = HandleContext::new(owner.py(), context, false)?;
-        Self::build_in(owner, call, context)
+        Self::build_in(owner, call, context, false)
     }
 
     pub fn build_in(
         owner: &Bound<'_, Loop>,
         call: Call,
         context: HandleContext,
+        ignored_context: bool,
     ) -> PyResult<Handle> {
         let origin = match owner.get().debug.get(owner.py()) {
             false => None,
@@ -114,6 +118,7 @@ impl Handle {
             repeats: AtomicBool::new(false),
             #[cfg(Py_3_14)]
             has_lock: AtomicBool::new(false),
+            ignored_context: AtomicBool::new(ignored_context),
             origin: GilSlot::new(origin),
         })
     }
@@ -121,7 +126,7 @@ impl Handle {
     /// A handle for the ready queue. The collector does not look at it: it is gone after the next
     /// turn, lets go of its callback when that has run, and thousands of them would be visited in
     /// vain (`bench/`: call_soon burst).
-    #[inline]
+    #[inline(always)]
     pub fn short_lived(
         owner: &Bound<'_, Loop>,
         call: Call,
@@ -134,20 +139,28 @@ impl Handle {
         #[cfg(not(Py_GIL_DISABLED))]
         if !owner.get().debug.get(py) {
             if let Some(used) = handle_pool::take::<Handle>(py) {
-                used.get().use_again(owner, call, context);
+                used.get().use_again(owner, call, context, crowded);
                 return Ok(used);
             }
         }
-        let handle = Py::new(py, Self::build_in(owner, call, context)?)?;
+        let handle = Py::new(py, Self::build_in(owner, call, context, crowded)?)?;
         collector::ignore(&handle);
         Ok(handle)
     }
 
     /// For one from `handle_pool`.
-    #[inline]
+    #[inline(always)]
     #[cfg(not(Py_GIL_DISABLED))]
-    pub fn use_again(&self, owner: &Bound<'_, Loop>, call: Call, context: HandleContext) {
+    pub fn use_again(
+        &self,
+        owner: &Bound<'_, Loop>,
+        call: Call,
+        context: HandleContext,
+        ignored_context: bool,
+    ) {
         let py = owner.py();
+        self.ignored_context
+            .store(ignored_context, Ordering::Relaxed);
         self.call.replace(py, Some(call));
         self.context.replace(py, Some(context));
         self.owner.replace(py, Some(owner.clone().unbind()));
@@ -177,7 +190,7 @@ impl Handle {
             call.drop_ref(py);
         }
         if let Some(context) = self.context.take(py) {
-            context.drop_ref(py);
+            context.drop_ref(py, self.ignored_context.load(Ordering::Relaxed));
         }
         if let Some(owner) = self.owner.take(py) {
             owner.drop_ref(py);

@@ -12,6 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::PyClass;
 
+use super::collector;
 use super::handle::Handle;
 use super::timer_handle::TimerHandle;
 
@@ -86,13 +87,11 @@ pub fn install<T: Kept>(py: Python<'_>) {
 /// An empty handle, if there is one.
 #[inline]
 pub fn take<T: Kept>(py: Python<'_>) -> Option<Py<T>> {
-    // SAFETY: attached, as `py` shows. What is in the pool is an instance of the class without
-    // references to it (`keep`); `PyObject_Init` makes it one with a single reference, which we
-    // own, and takes the reference to the class that `keep` let go of.
+    // SAFETY: attached, as `py` shows. What is in the pool is a whole instance of the class, and the
+    // pool has the only reference to it (`keep`), which is the caller's from now on.
     unsafe {
         let pool = &mut *T::pool().0.get();
         let object = pool.unused.pop()?.as_ptr();
-        ffi::PyObject_Init(object, pool.class);
         Some(
             Bound::from_owned_ptr(py, object)
                 .cast_into_unchecked()
@@ -114,11 +113,14 @@ unsafe extern "C" fn keep<T: Kept>(object: *mut ffi::PyObject) {
             return;
         }
         ffi::PyObject_GC_UnTrack(object.cast());
-        ffi::PyObject_ClearWeakRefs(object);
+        if collector::has_weak_references(object) {
+            ffi::PyObject_ClearWeakRefs(object);
+        }
         let py = Python::assume_attached();
         let kept = Borrowed::from_ptr(py, object).cast_unchecked::<T>();
         T::handle(&kept).let_go(py);
-        ffi::Py_DECREF((*pool).class.cast());
+        // The pool's reference: it lives on, and so does its reference to the class.
+        ffi::Py_INCREF(object);
         // Letting go may have run code that filled the pool: it grows a little then.
         (*pool).unused.push(NonNull::new_unchecked(object));
     }

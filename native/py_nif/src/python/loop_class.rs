@@ -17,6 +17,7 @@ use super::between::Waiting as Beside;
 use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::gil_slot::GilSlot;
+use super::gil_value::GilValue;
 use super::handle::{Call, Handle};
 use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
@@ -40,27 +41,29 @@ pub struct Loop {
     id: u64,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
-    pub debug: GilCell<bool>,
-    pub stopping: GilCell<bool>,
-    pub(super) closed: GilCell<bool>,
+    pub debug: GilValue<bool>,
+    pub stopping: GilValue<bool>,
+    pub(super) closed: GilValue<bool>,
     /// `threading.get_ident()` of the thread that runs the loop.
-    thread: GilCell<Option<u64>>,
+    thread: GilValue<Option<u64>>,
     pub ready: GilCell<ReadyQueue>,
     pub timers: GilCell<TimerHeap<Scheduled>>,
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
     /// Whether something waits in `beside`.
-    pub between: GilCell<bool>,
+    pub between: GilValue<bool>,
     /// Microtasks, and callbacks of other priorities.
     pub beside: GilCell<Beside>,
     /// Nanoseconds after which a handler is named (`blocking`).
-    pub threshold: GilCell<Option<u64>>,
-    pub last_look: GilCell<u64>,
+    pub threshold: GilValue<Option<u64>>,
+    pub last_look: GilValue<u64>,
+    /// When the clock was last read at the beginning of a turn ([`event_loop::ticks`]).
+    pub last_clocked: GilValue<u64>,
     /// `_before_sleep()` is to be called.
-    pub before_sleep: GilCell<bool>,
+    pub before_sleep: GilValue<bool>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
-    pub(super) callbacks: GilCell<u64>,
+    pub(super) callbacks: GilValue<u64>,
     /// Transports with data that waits for the end of the callback.
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
@@ -73,7 +76,7 @@ pub struct Loop {
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
     /// Its init code has ended: requests are taken.
-    pub is_begun: GilCell<bool>,
+    pub is_begun: GilValue<bool>,
     /// The process that started it, if Erlang did.
     pub origin: Option<Arc<Origin>>,
 }
@@ -130,19 +133,20 @@ impl Loop {
             id: native.id,
             native: GilCell::new(Some(native)),
             reference,
-            debug: GilCell::default(),
-            stopping: GilCell::default(),
-            closed: GilCell::default(),
-            thread: GilCell::default(),
+            debug: GilValue::default(),
+            stopping: GilValue::default(),
+            closed: GilValue::default(),
+            thread: GilValue::default(),
             ready: GilCell::default(),
             timers: GilCell::default(),
             fds: GilCell::default(),
-            last_look: GilCell::default(),
-            before_sleep: GilCell::default(),
-            between: GilCell::default(),
+            last_look: GilValue::default(),
+            last_clocked: GilValue::default(),
+            before_sleep: GilValue::default(),
+            between: GilValue::default(),
             beside: GilCell::default(),
-            threshold: GilCell::default(),
-            callbacks: GilCell::new(1),
+            threshold: GilValue::default(),
+            callbacks: GilValue::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
             transports: GilCell::default(),
@@ -150,7 +154,7 @@ impl Loop {
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
             served,
-            is_begun: GilCell::default(),
+            is_begun: GilValue::default(),
             origin,
         })
     }

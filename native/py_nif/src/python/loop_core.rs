@@ -19,6 +19,7 @@ use super::transports::{is_fatal, StreamTransport};
 use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
+    #[inline]
     pub fn check_closed(&self, py: Python<'_>) -> PyResult<()> {
         match self.closed.get(py) {
             false => Ok(()),
@@ -98,8 +99,9 @@ impl Loop {
         self.callbacks.get(py)
     }
 
+    #[inline]
     pub fn next_callback(&self, py: Python<'_>) {
-        self.callbacks.with(py, |number| *number += 1);
+        self.callbacks.set(py, self.callbacks.get(py) + 1);
     }
 
     pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {

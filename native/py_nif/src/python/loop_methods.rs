@@ -17,6 +17,16 @@ use super::loop_futures;
 #[cfg(Py_3_14)]
 use super::thread_safe_handle::ThreadSafeHandle;
 
+/// Gives a class of loops methods of its own. CPython has a short way to call a method only where
+/// the object is of the very class that the method was made for, not of one below it.
+#[pyfunction]
+pub fn own_methods(loop_class: &Bound<'_, PyType>) -> PyResult<()> {
+    match loop_class.is_subclass_of::<Loop>()? {
+        true => add(loop_class),
+        false => Err(PyTypeError::new_err("not a class of loops")),
+    }
+}
+
 /// Adds them to the class.
 pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install::<CallSoon>(class)?;
@@ -83,7 +93,7 @@ impl FastMethod for QueueMicrotask {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn build<'py>(
     slf: &Bound<'py, Loop>,
     given: Given<'_, 'py>,

@@ -35,6 +35,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     loop_traverse::install(module.py());
     loop_methods::add(&module.py().get_type::<Loop>())?;
+    module.add_function(wrap_pyfunction!(loop_methods::own_methods, module)?)?;
     transports::add_classes(module)?;
     tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;

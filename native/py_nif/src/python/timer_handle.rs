@@ -36,13 +36,13 @@ impl TimerHandle {
         if !owner.get().debug.get(py) {
             if let Some(used) = handle_pool::take::<TimerHandle>(py) {
                 let handle = used.bind(py).as_super().get();
-                handle.use_again(owner, call, context);
+                handle.use_again(owner, call, context, true);
                 handle.set_scheduled(true);
                 used.get().when.store(when.to_bits(), Ordering::Relaxed);
                 return Ok(used);
             }
         }
-        let handle = Handle::build_in(owner, call, context)?;
+        let handle = Handle::build_in(owner, call, context, true)?;
         handle.set_scheduled(true);
         let timer = TimerHandle {
             when: AtomicU64::new(when.to_bits()),
