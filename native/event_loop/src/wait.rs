@@ -10,6 +10,9 @@ pub struct WaitPolicy {
     pub spin_start_ns: u64,
     /// The longest spin; 0 never spins.
     pub spin_max_ns: u64,
+    /// After a wait shorter than this, spinning is tried: it may have been little more than two
+    /// sleeping CPUs' wake-ups, one there and one back.
+    pub short_ns: u64,
     /// How long a warm loop waits on its epoll set itself before it parks; 0 parks at once.
     pub direct_ns: u64,
     /// Deadlines nearer than this go into the timerfd, later ones to the BEAM.
@@ -27,6 +30,7 @@ impl Default for WaitPolicy {
         Self {
             spin_start_ns: 50_000,
             spin_max_ns: 100_000,
+            short_ns: 200_000,
             direct_ns: 5_000_000,
             near_timer_ns: 20_000_000,
             own_timer_ns: 10_000_000_000,
@@ -60,6 +64,7 @@ impl WaitPolicy {
 pub struct Spin {
     start: u64,
     max: u64,
+    short: u64,
     budget: u64,
     misses: u32,
     /// Since the CPU was found crowded, or since that was half forgotten.
@@ -78,8 +83,6 @@ impl Spin {
     pub const RESTS: (u32, u32) = (16, 4096);
     /// So many hits halve the time without a probe that the next crowd brings.
     pub const TRUST: u32 = 16;
-    /// A wait is short below this many times the longest spin.
-    pub const SHORT: u64 = 2;
 
     /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
     #[must_use]
@@ -100,6 +103,7 @@ impl Spin {
         Self {
             start: policy.spin_start_ns.min(max),
             max,
+            short: policy.short_ns,
             budget: 0,
             misses: 0,
             hits: 0,
@@ -148,7 +152,7 @@ impl Spin {
 
     /// A wait without spinning lasted this long.
     pub fn note_wait(&mut self, waited_ns: u64) {
-        if self.budget > 0 || waited_ns >= self.max * Self::SHORT {
+        if self.max == 0 || self.budget > 0 || waited_ns >= self.short {
             return;
         }
         if self.rest > 0 {

@@ -44,6 +44,7 @@ const PATIENCE: Duration = Duration::from_millis(2);
 const SPIN: WaitPolicy = WaitPolicy {
     spin_start_ns: 10_000,
     spin_max_ns: 20_000,
+    short_ns: 200_000,
     direct_ns: 0,
     near_timer_ns: 0,
     own_timer_ns: 0,

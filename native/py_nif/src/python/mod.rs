@@ -52,6 +52,7 @@ mod loop_traverse;
 pub mod main_thread;
 mod malloc;
 mod module;
+mod offer;
 pub mod origin;
 mod output;
 pub mod plain_streams;

@@ -11,11 +11,9 @@ use std::sync::Arc;
 use event_loop::{now_ns, EventBuffer, Parked, Ready, Spin};
 
 use super::load::Load;
+use super::offer::Offer;
 use crate::error::Result;
 use crate::loops::NativeLoop;
-
-/// A yield that takes longer than this was one to somebody.
-pub const CROWDED_NS: u64 = 5_000;
 
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on
 /// one loop would steal each other's wake-ups.
@@ -99,6 +97,7 @@ impl Waiting {
             return Ok(false);
         }
         let end = started.saturating_add(budget);
+        let cpu = Offer::new();
         loop {
             if native.core.parking.take_notified() {
                 self.spin.hit();
@@ -114,9 +113,7 @@ impl Waiting {
                 self.spin.miss();
                 return Ok(false);
             }
-            // Returns at once unless somebody else wants this CPU: then it is theirs.
-            std::thread::yield_now();
-            if now_ns().saturating_sub(now) > CROWDED_NS {
+            if cpu.is_taken() {
                 self.spin.crowded();
                 return Ok(false);
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use event_loop::{now_ns, Spin};
 
-use super::super::waiting::CROWDED_NS;
+use super::super::offer::Offer;
 
 /// There is a call for the thread that spins. It takes the lock of the queue to get it, which
 /// orders everything: Relaxed.
@@ -23,19 +23,17 @@ pub(super) fn tell() {
 /// Spins from `began` on. `true`: it was told of a call.
 pub(super) fn run(spin: &mut Spin, began: u64) -> bool {
     let end = began.saturating_add(spin.budget());
+    let cpu = Offer::new();
     loop {
         if TOLD.load(Ordering::Relaxed) {
             spin.hit();
             return true;
         }
-        let now = now_ns();
-        if now >= end {
+        if now_ns() >= end {
             spin.miss();
             return false;
         }
-        // Returns at once unless somebody else wants this CPU: then it is theirs.
-        std::thread::yield_now();
-        if now_ns().saturating_sub(now) > CROWDED_NS {
+        if cpu.is_taken() {
             spin.crowded();
             return TOLD.load(Ordering::Relaxed);
         }
