@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import sys
@@ -40,6 +41,31 @@ async def test_unconnected_to_many(loop):
                 sender.sendto(b"to two", address(second))
                 assert await one.received.get() == (b"to one", address(sender))
                 assert await two.received.get() == (b"to two", address(sender))
+
+
+async def test_each_peer_gets_its_answers(loop):
+    """Also where several are alike: of one port on two hosts, of one host with many ports."""
+    with contextlib.ExitStack() as stack:
+
+        def client(host: str, port: int = 0) -> socket.socket:
+            sock = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            sock.bind((host, port))
+            sock.setblocking(False)
+            return sock
+
+        first = client("127.0.0.1")
+        peers = [first, client("127.0.0.2", first.getsockname()[1])]
+        peers += [client("127.0.0.1") for _ in range(200)]
+        async with endpoint(local_addr=("0.0.0.0", 0)) as (server, served):
+            port = address(server)[1]
+            for number in range(3):
+                for index, peer in enumerate(peers):
+                    peer.sendto(b"%d" % index, ("127.0.0.1", port))
+                    data, sender = await served.received.get()
+                    assert (int(data), sender) == (index, peer.getsockname())
+                    # As it came, or as somebody else would write it.
+                    server.sendto(data, sender if number % 2 else (sender[0], sender[1]))
+                    assert await loop.sock_recv(peer, 100) == data
 
 
 async def test_empty_datagram(loop):

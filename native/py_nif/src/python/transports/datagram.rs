@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 use super::address::Address;
 use super::base::Transport;
 use super::kind::Kind;
+use super::peers::Peers;
 use super::protocol::{call1, call2};
 use super::socket_calls::{self, Stop, DATAGRAMS};
 use super::stream_write::write_after_loss;
@@ -36,6 +37,7 @@ pub struct DatagramTransport {
     connected: bool,
     /// Its datagrams have at most 64 KiB, unlike those of Unix sockets.
     internet: bool,
+    peers: Peers,
     queue: GilCell<VecDeque<Waiting>>,
     size: GilCell<usize>,
 }
@@ -75,7 +77,8 @@ impl DatagramTransport {
                     if index > 0 && base.get().closing.get(py) {
                         break;
                     }
-                    give(protocol, data, from)
+                    slf.get()
+                        .give(protocol, data, from)
                         .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
                 }
                 Ok(())
@@ -141,104 +144,7 @@ impl DatagramTransport {
         Ok(())
     }
 
-    /// Numbers are sent natively; names and other families by the socket object, which also
-    /// knows what to say about nonsense.
-    fn send(
-        &self,
-        base: &Bound<'_, Transport>,
-        data: &Bound<'_, PyBytes>,
-        to: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Sent> {
-        let py = data.py();
-        let fd = base.get().live_fd(py);
-        let sent = match to {
-            _ if self.connected => socket_calls::send(fd, data.as_bytes()),
-            Some(to) => match Address::from_python_v4(to) {
-                Some(address) => socket_calls::send_to(fd, data.as_bytes(), &address),
-                None => return self.send_by_object(base, data, to),
-            },
-            None => return self.send_by_object(base, data, py.None().bind(py)),
-        };
-        Ok(match sent {
-            Ok(_) => Sent::Done,
-            Err(Stop::WouldBlock) => Sent::Blocked,
-            Err(Stop::Failed(code)) => Sent::Refused(os_error(code)),
-        })
-    }
-
-    fn send_by_object(
-        &self,
-        base: &Bound<'_, Transport>,
-        data: &Bound<'_, PyBytes>,
-        to: &Bound<'_, PyAny>,
-    ) -> PyResult<Sent> {
-        let py = data.py();
-        let sock = base.getattr("_sock")?;
-        let Err(error) = sock.call_method1(intern!(py, "sendto"), (data, to)) else {
-            return Ok(Sent::Done);
-        };
-        if error.is_instance_of::<pyo3::exceptions::PyBlockingIOError>(py)
-            || error.is_instance_of::<pyo3::exceptions::PyInterruptedError>(py)
-        {
-            return Ok(Sent::Blocked);
-        }
-        match error.is_instance_of::<PyOSError>(py) {
-            true => Ok(Sent::Refused(error)),
-            false => Err(error),
-        }
-    }
-
-    fn tell_protocol(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
-        let py = base.py();
-        match base.get().protocol.cloned(py) {
-            Some(protocol) => tell_error(protocol.bind(py), error),
-            None => Ok(()),
-        }
-    }
-}
-
-fn give(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyBytes>, from: &Address) -> PyResult<()> {
-    let py = protocol.py();
-    let from = from.to_python(py)?;
-    let name = intern!(py, "datagram_received");
-    call2(protocol, name, data.as_any(), &from).map(drop)
-}
-
-fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
-    let py = protocol.py();
-    let value = error.into_value(py).into_bound(py).into_any();
-    call1(protocol, intern!(py, "error_received"), &value).map(drop)
-}
-
-#[pymethods]
-impl DatagramTransport {
-    #[new]
-    #[pyo3(signature = (r#loop, sock, protocol, address=None, waiter=None, extra=None))]
-    fn new<'py>(
-        r#loop: &Bound<'py, Loop>,
-        sock: &Bound<'py, PyAny>,
-        protocol: &Bound<'py, PyAny>,
-        address: Option<&Bound<'py, PyAny>>,
-        waiter: Option<&Bound<'py, PyAny>>,
-        extra: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, Self>> {
-        let py = sock.py();
-        let base = Transport::build(Kind::Datagram, r#loop, sock, protocol, extra, None)?;
-        let datagram = DatagramTransport {
-            address: address.map(|address| address.clone().unbind()),
-            connected: base.peername(py)?.is_truthy()?,
-            internet: base.is_internet(py)?,
-            queue: GilCell::default(),
-            size: GilCell::default(),
-        };
-        let datagram = PyClassInitializer::from(base).add_subclass(datagram);
-        let datagram = Bound::new(py, datagram)?;
-        Transport::begin(datagram.as_super(), waiter)?;
-        Ok(datagram)
-    }
-
-    #[pyo3(signature = (data, addr=None))]
-    fn sendto(
+    pub(super) fn send_to(
         slf: &Bound<'_, Self>,
         data: &Bound<'_, PyAny>,
         addr: Option<Bound<'_, PyAny>>,
@@ -278,6 +184,112 @@ impl DatagramTransport {
         let waiting = (data.unbind(), addr.map(Bound::unbind));
         this.queue.with(py, |queue| queue.push_back(waiting));
         Transport::pause_above(base, size)
+    }
+
+    /// Numbers are sent natively; names and other families by the socket object, which also
+    /// knows what to say about nonsense.
+    fn send(
+        &self,
+        base: &Bound<'_, Transport>,
+        data: &Bound<'_, PyBytes>,
+        to: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Sent> {
+        let py = data.py();
+        let fd = base.get().live_fd(py);
+        let sent = match to {
+            _ if self.connected => socket_calls::send(fd, data.as_bytes()),
+            Some(to) => match self
+                .peers
+                .address(to)
+                .or_else(|| Address::from_python_v4(to))
+            {
+                Some(address) => socket_calls::send_to(fd, data.as_bytes(), &address),
+                None => return self.send_by_object(base, data, to),
+            },
+            None => return self.send_by_object(base, data, py.None().bind(py)),
+        };
+        Ok(match sent {
+            Ok(_) => Sent::Done,
+            Err(Stop::WouldBlock) => Sent::Blocked,
+            Err(Stop::Failed(code)) => Sent::Refused(os_error(code)),
+        })
+    }
+
+    fn send_by_object(
+        &self,
+        base: &Bound<'_, Transport>,
+        data: &Bound<'_, PyBytes>,
+        to: &Bound<'_, PyAny>,
+    ) -> PyResult<Sent> {
+        let py = data.py();
+        let sock = base.getattr("_sock")?;
+        let Err(error) = sock.call_method1(intern!(py, "sendto"), (data, to)) else {
+            return Ok(Sent::Done);
+        };
+        if error.is_instance_of::<pyo3::exceptions::PyBlockingIOError>(py)
+            || error.is_instance_of::<pyo3::exceptions::PyInterruptedError>(py)
+        {
+            return Ok(Sent::Blocked);
+        }
+        match error.is_instance_of::<PyOSError>(py) {
+            true => Ok(Sent::Refused(error)),
+            false => Err(error),
+        }
+    }
+
+    fn give(
+        &self,
+        protocol: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyBytes>,
+        from: &Address,
+    ) -> PyResult<()> {
+        let py = protocol.py();
+        let from = self.peers.object(py, from)?;
+        let name = intern!(py, "datagram_received");
+        call2(protocol, name, data.as_any(), &from).map(drop)
+    }
+
+    fn tell_protocol(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
+        let py = base.py();
+        match base.get().protocol.cloned(py) {
+            Some(protocol) => tell_error(protocol.bind(py), error),
+            None => Ok(()),
+        }
+    }
+}
+
+fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+    let py = protocol.py();
+    let value = error.into_value(py).into_bound(py).into_any();
+    call1(protocol, intern!(py, "error_received"), &value).map(drop)
+}
+
+#[pymethods]
+impl DatagramTransport {
+    #[new]
+    #[pyo3(signature = (r#loop, sock, protocol, address=None, waiter=None, extra=None))]
+    fn new<'py>(
+        r#loop: &Bound<'py, Loop>,
+        sock: &Bound<'py, PyAny>,
+        protocol: &Bound<'py, PyAny>,
+        address: Option<&Bound<'py, PyAny>>,
+        waiter: Option<&Bound<'py, PyAny>>,
+        extra: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let py = sock.py();
+        let base = Transport::build(Kind::Datagram, r#loop, sock, protocol, extra, None)?;
+        let datagram = DatagramTransport {
+            address: address.map(|address| address.clone().unbind()),
+            connected: base.peername(py)?.is_truthy()?,
+            internet: base.is_internet(py)?,
+            peers: Peers::default(),
+            queue: GilCell::default(),
+            size: GilCell::default(),
+        };
+        let datagram = PyClassInitializer::from(base).add_subclass(datagram);
+        let datagram = Bound::new(py, datagram)?;
+        Transport::begin(datagram.as_super(), waiter)?;
+        Ok(datagram)
     }
 
     fn get_write_buffer_size(&self, py: Python<'_>) -> usize {

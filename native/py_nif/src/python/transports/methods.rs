@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use super::base::Transport;
+use super::datagram::DatagramTransport;
 use super::stream::StreamTransport;
 use crate::python::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
 
@@ -23,7 +24,8 @@ pub fn add(py: Python<'_>) -> PyResult<()> {
     install_question::<GetWriteBufferSize>(&stream)?;
     install_question::<IsReading>(&stream)?;
     install_question::<PauseReading>(&stream)?;
-    install_question::<ResumeReading>(&stream)
+    install_question::<ResumeReading>(&stream)?;
+    install::<SendTo>(&py.get_type::<DatagramTransport>())
 }
 
 fn nothing(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -105,6 +107,24 @@ impl FastMethod for Write {
     ) -> PyResult<Bound<'py, PyAny>> {
         let [data] = given.exactly("write", ["data"])?;
         StreamTransport::write_data(slf, &data)?;
+        nothing(slf.py())
+    }
+}
+
+struct SendTo;
+
+impl FastMethod for SendTo {
+    type Class = DatagramTransport;
+    const NAME: &'static CStr = c"sendto";
+    const DOC: &'static CStr = c"sendto($self, data, addr=None)\n--\n\nSends a datagram.";
+
+    fn call<'py>(
+        slf: &Bound<'py, DatagramTransport>,
+        given: Given<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (data, addr) = given.or_default("sendto", ["data", "addr"])?;
+        let addr = addr.filter(|addr| !addr.is_none());
+        DatagramTransport::send_to(slf, &data, addr.map(|addr| addr.to_owned()))?;
         nothing(slf.py())
     }
 }

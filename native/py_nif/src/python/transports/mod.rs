@@ -24,6 +24,7 @@ mod kind;
 mod large_read;
 mod methods;
 mod open_file;
+mod peers;
 mod pipe;
 mod pipe_calls;
 mod protocol;

@@ -1,0 +1,72 @@
+//! Who a transport's datagrams came from, as Python has it: the same peers send again and again,
+//! and most are answered. So an address is made for the first datagram of a peer, and read again by
+//! nobody.
+
+use std::net::Ipv4Addr;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyTuple};
+
+use super::address::{ipv4_to_python, Address};
+use crate::python::gil_cell::GilCell;
+
+/// So many are remembered at most: the last one for each place.
+const PLACES: usize = 64;
+
+struct Peer {
+    host: Ipv4Addr,
+    port: u16,
+    /// `(host, port)`. Nobody can change it.
+    object: Py<PyAny>,
+}
+
+/// By port. Empty before the first datagram.
+#[derive(Default)]
+pub struct Peers(GilCell<Vec<Option<Peer>>>);
+
+impl Peers {
+    /// The address as Python's `socket` shows it.
+    pub fn object<'py>(&self, py: Python<'py>, from: &Address) -> PyResult<Bound<'py, PyAny>> {
+        let Some((host, port)) = from.as_v4() else {
+            return from.to_python(py);
+        };
+        let known = self.0.with(py, |peers| {
+            let peer = peers.get(place(port))?.as_ref()?;
+            (peer.host == host && peer.port == port).then(|| peer.object.clone_ref(py))
+        });
+        if let Some(known) = known {
+            return Ok(known.into_bound(py));
+        }
+        let object = ipv4_to_python(py, host, port)?;
+        let peer = Peer {
+            host,
+            port,
+            object: object.clone().unbind(),
+        };
+        let before = self.0.with(py, |peers| {
+            if peers.is_empty() {
+                peers.resize_with(PLACES, || None);
+            }
+            peers[place(port)].replace(peer)
+        });
+        drop(before);
+        Ok(object)
+    }
+
+    /// What `object` says, if it is one of these.
+    pub fn address(&self, object: &Bound<'_, PyAny>) -> Option<Address> {
+        let py = object.py();
+        let tuple = object.cast_exact::<PyTuple>().ok()?;
+        let port = tuple.get_borrowed_item(1).ok()?;
+        let port: u16 = port.cast_exact::<PyInt>().ok()?.extract().ok()?;
+        self.0.with(py, |peers| {
+            let peer = peers.get(place(port))?.as_ref()?;
+            let same = peer.object.is(object);
+            same.then(|| Address::of(peer.host.into(), peer.port))
+        })
+    }
+}
+
+fn place(port: u16) -> usize {
+    usize::from(port) % PLACES
+}
