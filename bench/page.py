@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from bench import machine
 from bench.contenders import BARE, OURS
-from bench.registry import CASES, GROUPS, LOOPS, Case
+from bench.registry import CASES, GROUPS, LONGER, LONGER_GROUPS, LOOPS, Case
 from bench.rounds import Results
 from bench.store import Run
 from bench.summary import (
@@ -103,6 +103,8 @@ def _opening(run: Run) -> str:
     results, plan = run.results, run.plan
     seconds = f"{plan.budget.seconds:g} s"
     text = f"Written by `{run.command}`: {plan.rounds} rounds of {seconds} a case."
+    longer = " and of ".join(f'"{GROUPS[group]}"' for group in LONGER_GROUPS)
+    text += f" Samples of {longer} take {LONGER} times as long."
     if plan.budget.scale != 1:
         text += f" Sizes are {plan.budget.scale:g} of the full ones: these figures mean nothing."
     if results.foreign:

@@ -40,6 +40,9 @@ class Budget:
     def deadline(self) -> float:
         return time.perf_counter() + self.seconds
 
+    def times(self, factor: int) -> Budget:
+        return Budget(self.seconds * factor, self.scale)
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -80,6 +83,11 @@ BareCase = Callable[[Budget], Sample]
 #: Gets the contender's name.
 NamedCase = Callable[[str, Budget], Sample]
 
+#: Samples of these groups take so many times longer: much of them is the work of other programs and
+#: of the kernel, so they scatter more.
+LONGER_GROUPS = ("stacks", "processes")
+LONGER = 4
+
 LOOPS = ("asyncio", "uvloop", "rloop", "erlang_loop")
 
 
@@ -104,6 +112,10 @@ class Case:
     counts: bool
     #: Too long for the short run.
     full_only: bool = False
+
+    def budget(self, budget: Budget) -> Budget:
+        """What a sample of it may cost."""
+        return budget.times(LONGER if self.group in LONGER_GROUPS else 1)
 
 
 CASES: dict[str, Case] = {}

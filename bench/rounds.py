@@ -140,9 +140,10 @@ def take(
             for name in [*names[first:], *names[:first]]:
                 if len(results.failures(case.name, name)) >= CHANCES:
                     continue
-                words = command(case, name, plan.budget, plan.in_node)
+                budget = case.budget(plan.budget)
+                words = command(case, name, budget, plan.in_node)
                 before = _machine()
-                result = run_sample(words, limit(plan.budget), env)
+                result = run_sample(words, limit(budget), env)
                 results.foreign.append(_foreign_share(before, _machine()))
                 results.add(case.name, name, result)
                 found[name] = result
