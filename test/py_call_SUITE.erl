@@ -12,6 +12,7 @@
     the_same_function_by_other_names/1,
     a_method_is_called_by_its_dotted_name/1,
     keyword_arguments/1,
+    arguments_of_all_kinds_in_any_number/1,
     a_coroutine_is_awaited/1,
     any_awaitable_is_awaited/1,
     a_plain_function_never_runs_on_a_loop/1,
@@ -105,6 +106,37 @@ keyword_arguments(_Config) ->
     ?assertEqual({ok, 6}, py:call(called, add, [1], #{times => 2, <<"b">> => 2})),
     ?assertEqual({ok, 6}, py:call(called, add, [1], #{times => 2, b => 2}, 1000)),
     ?assertEqual({ok, 3}, py:call(called, add_later, [1], #{b => 2})).
+
+%% Few numbers and atoms go another way than other arguments, and more than a few.
+arguments_of_all_kinds_in_any_number(_Config) ->
+    Kinds = [
+        {0, 0},
+        {-1, -1},
+        {1 bsl 63 - 1, 1 bsl 63 - 1},
+        {-(1 bsl 63), -(1 bsl 63)},
+        {1 bsl 63, 1 bsl 63},
+        {2.5, 2.5},
+        {an_atom, an_atom},
+        {true, true},
+        {none, none},
+        {<<"text">>, <<"text">>},
+        {[1, [2]], [1, [2]]},
+        {{1, a}, {1, a}}
+    ],
+    Check = fun(Sent, Got) ->
+        ?assertEqual({ok, list_to_tuple(Got)}, py:call(called, arguments, Sent)),
+        ?assertEqual(
+            {ok, list_to_tuple(Got)}, py:call(called, arguments, Sent, #{last => false})
+        ),
+        ?assertEqual({ok, list_to_tuple(Got)}, py:call(called, arguments_later, Sent))
+    end,
+    _ = [Check([Sent], [Got]) || {Sent, Got} <- Kinds],
+    _ = [Check([A, B], [C, D]) || {A, C} <- Kinds, {B, D} <- Kinds],
+    _ = [
+        Check([element(1, Kind) || Kind <- Few], [element(2, Kind) || Kind <- Few])
+     || N <- lists:seq(0, length(Kinds)), Few <- [lists:sublist(Kinds, N)]
+    ],
+    ?assertError(badarg, py:call(called, arguments, [1 | 2])).
 
 a_coroutine_is_awaited(_Config) ->
     _ = [?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])) || _ <- [1, 2, 3]].

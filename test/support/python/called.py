@@ -34,6 +34,14 @@ class Greeter:
         return f"later {name}"
 
 
+def arguments(*args: Any, last: bool = True) -> tuple[Any, ...]:
+    return args
+
+
+async def arguments_later(*args: Any) -> tuple[Any, ...]:
+    return args
+
+
 class Awaitable:
     """Neither a coroutine nor a future."""
 

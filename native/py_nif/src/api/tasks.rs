@@ -84,9 +84,9 @@ fn submit<'a>(
             None => return Ok((atoms::error(), atoms::loop_down()).encode(env)),
         },
     };
-    let Some(default) = home.clone().or_else(loop_thread::default_loop) else {
+    if home.is_none() && !loop_thread::has_default_loop() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
-    };
+    }
     let Some(request) = Request::decode(env, what, asker, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
@@ -96,10 +96,18 @@ fn submit<'a>(
     };
     let task = request.task.clone();
     let refused = match to_loop {
-        true if chain::blocks(request.asked_for.as_ref(), &default) => Err(Refused::Deadlock),
-        true => default
-            .post(&task, Work::Run(request))
-            .map_err(|(why, _)| why),
+        true => {
+            let Some(native) = home.or_else(loop_thread::default_loop) else {
+                task.give_up(Sender::Scheduler(env));
+                return Ok((atoms::error(), atoms::not_started()).encode(env));
+            };
+            match chain::blocks(request.asked_for.as_ref(), &native) {
+                true => Err(Refused::Deadlock),
+                false => native
+                    .post(&task, Work::Run(request))
+                    .map_err(|(why, _)| why),
+            }
+        }
         false => call_threads::post(Job::Call { request, home }).map_err(|(why, _)| why),
     };
     Ok(submitted(env, task, refused))

@@ -7,7 +7,7 @@
 //! however deep, meets the end of the thread's stack, and so that an error can say where in the
 //! value it is ([`error`]). What the leaves become is in the other files, by subject.
 
-mod atoms;
+pub mod atoms;
 mod bit_string;
 pub mod error;
 pub mod exception;

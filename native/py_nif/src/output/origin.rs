@@ -1,9 +1,8 @@
 //! Who asked for the Python code that runs.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use rustler::{Env, LocalPid, Term};
+use rustler::{Encoder, Env, LocalPid, Term};
 
 use super::device;
 use crate::beam::terms::KeptTerm;
@@ -11,6 +10,8 @@ use crate::beam::terms::KeptTerm;
 /// The process that called Python, and its group leader at that moment.
 pub struct Origin {
     pub caller: LocalPid,
+    /// Tells most processes apart.
+    pub caller_number: u64,
     leader: KeptTerm,
     /// The leader, if it is a process of this node.
     local: Option<LocalPid>,
@@ -27,8 +28,10 @@ pub enum Target {
 impl Origin {
     /// Of the calling process.
     pub fn new(env: Env<'_>, leader: Term<'_>) -> Arc<Self> {
+        let caller = env.pid();
         Arc::new(Origin {
-            caller: env.pid(),
+            caller,
+            caller_number: caller.encode(env).hash_internal(0),
             local: leader.decode().ok(),
             leader: KeptTerm::new(leader),
         })
@@ -43,13 +46,6 @@ impl Origin {
 
     pub fn leader<'a>(&self, env: Env<'a>) -> Term<'a> {
         self.leader.in_env(env)
-    }
-
-    /// Tells most processes apart.
-    pub fn caller_number(&self) -> usize {
-        let mut hasher = DefaultHasher::new();
-        self.caller.hash(&mut hasher);
-        hasher.finish() as usize
     }
 
     /// Whether code of both prints to the same place and was asked for by the same process.

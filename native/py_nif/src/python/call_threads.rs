@@ -73,9 +73,18 @@ impl Job {
 
     fn run(self, py: Python<'_>) {
         match self {
-            Job::Call { request, home } => calls::run(py, request, home),
-            Job::Stream(slice) => slice.run(py),
+            Job::Call { request, home } => {
+                caught(&request.task, || calls::run(py, &request, home.as_ref()));
+            }
+            Job::Stream(slice) => caught(&slice.task.clone(), || slice.run(py)),
         }
+    }
+}
+
+/// A panic in our own code must not take the thread with it.
+fn caught(task: &Ref<Task>, body: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(body)).is_err() {
+        task.fail(Sender::Thread, atoms::panicked());
     }
 }
 
@@ -278,11 +287,7 @@ fn work() {
     while wait_for_work(&mut habit, &mut began) {
         Python::attach(|py| {
             while let Some(job) = next(&mut began) {
-                // A panic in our own code must not take the thread with it.
-                let task = job.task().clone();
-                if catch_unwind(AssertUnwindSafe(|| job.run(py))).is_err() {
-                    task.fail(Sender::Thread, atoms::panicked());
-                }
+                job.run(py);
                 ENDED.fetch_add(1, Ordering::Relaxed);
             }
         });

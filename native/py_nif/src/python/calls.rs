@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::plain_streams::Slice;
 use super::{erlang_mailbox, origin, values};
@@ -19,26 +19,28 @@ use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused, Work};
 use crate::output::lines;
 use crate::questions::chain;
-use crate::tasks::{reports, Function, Place, Request, Task, What};
+use crate::tasks::{reports, Function, Given, Place, PlainArguments, Request, Task, What};
 
 /// Runs a request on a call thread; what has to be awaited goes to `home`.
-pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
+pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
     let task = &request.task;
     if !task.begin(Place::CallThread) {
-        return settle(task, home.as_ref());
+        return settle(task, home);
     }
-    let home = home.as_ref();
     let asked_for = request.asked_for.clone();
-    let outcome = chain::within(asked_for, || {
-        origin::within(py, &task.origin, || perform(py, &request))
-    });
+    // To the next call on this thread: nothing runs here in between.
+    if let Err(error) = origin::set(py, &task.origin) {
+        // Only what is printed is affected.
+        error.write_unraisable(py, None);
+    }
+    let outcome = chain::within(asked_for, || perform(py, request));
     erlang_mailbox::call_ended(py);
     // What it printed comes before its answer, and before what another thread goes on with.
     lines::end(&task.origin.target());
     match outcome {
-        Ok(value) if is_awaitable(&value) => hand_over(&request, value, home),
+        Ok(value) if is_awaitable(&value) => hand_over(request, value, home),
         Ok(value) if task.is_stream && is_async_iterable(&value) => {
-            hand_over(&request, value, home);
+            hand_over(request, value, home);
         }
         Ok(value) if task.is_stream => {
             Slice::new(task.clone(), value.unbind(), home.cloned()).run(py);
@@ -54,10 +56,11 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
     match &request.what {
         What::Call(function) => {
             let callable = find(py, function, true)?;
-            if is_for_loop(&callable, request) {
+            let value = call(&callable, request)?;
+            if is_for_some_loop(&value) && is_for_loop(&callable, request) {
                 function.set_coroutine(true);
             }
-            call(&callable, request)
+            Ok(value)
         }
         What::Eval(code) => evaluate(py, request, "eval", code),
         What::Exec(code) => evaluate(py, request, "exec", code),
@@ -66,17 +69,31 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
 
 pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
     let py = callable.py();
-    let (args, kwargs) = request.with_terms(|args, kwargs| -> PyResult<_> {
-        let args = args.map(|args| values::arguments(py, args)).transpose()?;
-        let kwargs = kwargs
-            .map(|kwargs| values::keywords(py, kwargs))
-            .transpose()?;
-        Ok((args, kwargs.flatten()))
-    })?;
-    match (args, kwargs) {
-        (None, None) => callable.call0(),
-        (Some(args), kwargs) => callable.call(args, kwargs.as_ref()),
-        (None, Some(kwargs)) => callable.call((), Some(&kwargs)),
+    match &request.given {
+        Given::Nothing => callable.call0(),
+        Given::Plain(args) => call_plainly(callable, args),
+        Given::Copied(terms) => {
+            let args = terms.args().map(|args| values::arguments(py, args));
+            let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
+            let kwargs = terms.kwargs().map(|kwargs| values::keywords(py, kwargs));
+            callable.call(args, kwargs.transpose()?.flatten().as_ref())
+        }
+    }
+}
+
+/// With arguments that need no tuple.
+fn call_plainly<'py>(
+    callable: &Bound<'py, PyAny>,
+    args: &PlainArguments,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = callable.py();
+    let mut args = args.iter().map(|value| values::plain(py, value));
+    let mut next = || args.next().transpose();
+    match (next()?, next()?, next()?) {
+        (Some(one), None, _) => callable.call1((one,)),
+        (Some(one), Some(two), None) => callable.call1((one, two)),
+        (Some(one), Some(two), Some(three)) => callable.call1((one, two, three)),
+        (None, ..) => callable.call0(),
     }
 }
 
@@ -103,12 +120,12 @@ fn evaluate<'py>(
     let builtins = py.import("builtins")?;
     let code = builtins.call_method1("compile", (code, "<erlang>", mode))?;
     let globals = shell(py)?;
-    let locals = request.with_terms(|_, variables| {
-        variables
-            .map(|variables| values::keywords(py, variables))
-            .transpose()
-    })?;
-    match locals.flatten() {
+    let variables = match &request.given {
+        Given::Copied(terms) => terms.kwargs(),
+        _ => None,
+    };
+    let locals = variables.map(|variables| values::keywords(py, variables));
+    match locals.transpose()?.flatten() {
         Some(locals) => builtins.call_method1(mode, (code, globals, locals)),
         None => builtins.call_method1(mode, (code, globals)),
     }
@@ -173,6 +190,13 @@ pub fn is_for_loop(callable: &Bound<'_, PyAny>, request: &Request) -> bool {
     code.and_then(|code| code.getattr(pyo3::intern!(py, "co_flags")))
         .and_then(|flags| flags.extract::<u32>())
         .is_ok_and(|flags| flags & wanted != 0)
+}
+
+/// Whether a loop may have to run it: most values are told apart by this alone.
+fn is_for_some_loop(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| {
+        slots.am_await.is_some() || slots.am_aiter.is_some()
+    })
 }
 
 fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {

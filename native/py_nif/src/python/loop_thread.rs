@@ -96,12 +96,22 @@ pub fn set_default_loop(native: &Arc<NativeLoop>) {
 }
 
 pub fn default_loop() -> Option<Arc<NativeLoop>> {
-    let found = SEEN.with_borrow_mut(|(times, seen)| {
+    let found = with_default(Weak::upgrade);
+    found.filter(|native| native.requests.is_open())
+}
+
+/// Whether there is one, open or not: asked for each call, where a count of references to it would
+/// be changed by all schedulers at once.
+pub fn has_default_loop() -> bool {
+    with_default(|default| default.strong_count() > 0)
+}
+
+fn with_default<R>(look: impl FnOnce(&Weak<NativeLoop>) -> R) -> R {
+    SEEN.with_borrow_mut(|(times, seen)| {
         if *times != SET.load(Ordering::Acquire) {
             let default = default();
             (*times, *seen) = (SET.load(Ordering::Relaxed), default.clone());
         }
-        seen.upgrade()
-    });
-    found.filter(|native| native.requests.is_open())
+        look(seen)
+    })
 }

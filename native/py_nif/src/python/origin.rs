@@ -65,7 +65,7 @@ fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// So many objects a thread keeps for the next calls.
-const KEPT: usize = 64;
+const KEPT: usize = 1024;
 
 /// The object for an origin. The same processes call again and again: the object of each is kept in
 /// the place that its number has, until another process wants that.
@@ -74,7 +74,7 @@ fn object(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<OriginObject>> {
         static OBJECTS: RefCell<[Option<Py<OriginObject>>; KEPT]> =
             const { RefCell::new([const { None }; KEPT]) };
     }
-    let place = origin.caller_number() % KEPT;
+    let place = origin.caller_number as usize % KEPT;
     let kept = OBJECTS.with_borrow(|objects| {
         let kept = objects[place].as_ref()?;
         kept.get().0.is_same(origin).then(|| kept.clone_ref(py))

@@ -7,6 +7,7 @@ use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::convert;
+use crate::tasks::Plain;
 
 pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
     let items = || list.decode::<rustler::ListIterator<'_>>();
@@ -19,6 +20,16 @@ pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, Py
         Some(values) => PyTuple::new(py, values),
         None => whole_list(py, list),
     }
+}
+
+pub fn plain<'py>(py: Python<'py>, value: Plain) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Plain::Atom(atom) => {
+            convert::atoms::to_python(py, atom).map_err(|error| error.within("args"))?
+        }
+        Plain::Integer(number) => number.into_pyobject(py)?.into_any(),
+        Plain::Float(number) => number.into_pyobject(py)?.into_any(),
+    })
 }
 
 /// As one value, so that an error says where in the list it is.

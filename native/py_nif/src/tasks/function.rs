@@ -2,6 +2,7 @@
 //! binary for the module, which may be dotted, and an atom: then its names need not be read again,
 //! neither as text nor as Python's strings.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};
@@ -64,7 +65,15 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 impl Function {
     /// By its module and its name: atoms, UTF-8 binaries or strings.
     pub fn named(module: Term<'_>, function: Term<'_>) -> NifResult<Arc<Function>> {
+        if let Some(last) = last(module, function) {
+            return Ok(last);
+        }
         if let Some(found) = known().find(module, function) {
+            LAST.set(Some(Last {
+                module: module.is_atom().then(|| module.as_c_arg()),
+                function: function.as_c_arg(),
+                found: found.clone(),
+            }));
             return Ok(found);
         }
         let named = Named::with(module, function);
@@ -169,6 +178,33 @@ impl Known {
         }
         found
     }
+}
+
+thread_local! {
+    /// What was last asked for on this scheduler's thread.
+    static LAST: Cell<Option<Last>> = const { Cell::new(None) };
+}
+
+struct Last {
+    /// `None`: it was named by a binary.
+    module: Option<AtomWord>,
+    function: AtomWord,
+    found: Arc<Function>,
+}
+
+/// The function, if it is the one that was last asked for in this way.
+fn last(module: Term<'_>, function: Term<'_>) -> Option<Arc<Function>> {
+    let last = LAST.take()?;
+    let same = last.function == function.as_c_arg()
+        && match last.module {
+            Some(atom) => atom == module.as_c_arg(),
+            None => module
+                .decode::<Binary<'_>>()
+                .is_ok_and(|name| name.as_slice() == last.found.module.as_bytes()),
+        };
+    let found = same.then(|| last.found.clone());
+    LAST.set(Some(last));
+    found
 }
 
 fn known() -> std::sync::RwLockReadGuard<'static, Known> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustler::{Binary, Env, NifResult, Term};
 
-use super::{Asker, Function, Task};
+use super::{Asker, Function, PlainArguments, Task};
 use crate::atoms;
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::Ref;
@@ -23,12 +23,19 @@ pub struct Request {
     pub inline: bool,
     /// The question of Python that the caller answers by asking this.
     pub asked_for: Option<Arc<Question>>,
-    /// None if there are neither arguments nor variables.
-    terms: Option<Terms>,
+    pub given: Given,
+}
+
+/// What it is to be done with.
+pub enum Given {
+    Nothing,
+    /// Arguments, and no keyword arguments.
+    Plain(PlainArguments),
+    Copied(Terms),
 }
 
 /// Arguments and keyword arguments of a call, the variables of an eval.
-struct Terms {
+pub struct Terms {
     env: OwnEnv,
     args: Option<Kept>,
     kwargs: Option<Kept>,
@@ -66,34 +73,47 @@ impl Request {
         };
         let args = args.filter(|args| !args.is_empty_list());
         let kwargs = Some(kwargs).filter(|kwargs| !matches!(kwargs.map_size(), Ok(0)));
-        let terms = (args.is_some() || kwargs.is_some()).then(|| {
-            let env = OwnEnv::new();
-            Terms {
-                args: args.map(|args| env.keep_copy(args)),
-                kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
-                env,
-            }
-        });
         Ok(
             Task::new(env, what.name(), asker, leader).map(|task| Request {
                 task,
                 what,
                 inline,
                 asked_for: chain::answered_by(&env.pid()),
-                terms,
+                given: Given::copy(args, kwargs),
             }),
         )
     }
+}
 
-    /// Looks at arguments and keyword arguments; those that are not there are none.
-    pub fn with_terms<R>(&self, look: impl FnOnce(Option<Term<'_>>, Option<Term<'_>>) -> R) -> R {
-        match &self.terms {
-            None => look(None, None),
-            Some(terms) => look(
-                terms.args.map(|args| terms.env.load(args)),
-                terms.kwargs.map(|kwargs| terms.env.load(kwargs)),
-            ),
+impl Given {
+    fn copy(args: Option<Term<'_>>, kwargs: Option<Term<'_>>) -> Self {
+        if let (Some(args), None) = (args, kwargs) {
+            if let Some(plain) = PlainArguments::of(args) {
+                return Given::Plain(plain);
+            }
         }
+        match (args, kwargs) {
+            (None, None) => Given::Nothing,
+            _ => {
+                let env = OwnEnv::new();
+                Given::Copied(Terms {
+                    args: args.map(|args| env.keep_copy(args)),
+                    kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
+                    env,
+                })
+            }
+        }
+    }
+}
+
+impl Terms {
+    pub fn args(&self) -> Option<Term<'_>> {
+        self.args.map(|args| self.env.load(args))
+    }
+
+    /// Or variables.
+    pub fn kwargs(&self) -> Option<Term<'_>> {
+        self.kwargs.map(|kwargs| self.env.load(kwargs))
     }
 }
 
