@@ -14,6 +14,7 @@ from bench.rounds import Results
 from bench.store import Run
 from bench.summary import (
     Ratio,
+    cost_ratio,
     failure,
     mean_cost_ratio,
     mean_ratio,
@@ -126,7 +127,7 @@ def _in_short(results: Results) -> list[str]:
             continue
         found = ratios(results, other, names)
         below = [
-            f"{name} {times(one)}"
+            f"{name} {times(one)}{_less_cpu(results, name, other)}"
             for name, one in sorted(found.items(), key=lambda item: item[1].value)
             if one.value < 1 and CASES[name].counts
         ]
@@ -137,8 +138,18 @@ def _in_short(results: Results) -> list[str]:
     if not rows:
         return []
     head = ("against", "times better", "times less CPU", "cases", "cases below 1")
-    text = "Geometric means over all cases, and over those whose CPU time is known."
+    text = (
+        "Geometric means over all cases, and over those whose CPU time is known. In brackets: how "
+        "many times less CPU time the case took, which a client as busy as the server hides."
+    )
     return ["## In short", "", text, "", *table(head, rows)]
+
+
+def _less_cpu(results: Results, name: str, other: str) -> str:
+    if not median_of(results, name, OURS, "cpu_us"):
+        return ""
+    cost = cost_ratio(results, CASES[name], other)
+    return "" if cost is None else f" ({cost:.2f})"
 
 
 def _loops(results: Results, group: str) -> list[str]:
