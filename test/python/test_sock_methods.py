@@ -170,3 +170,43 @@ async def test_socket_of_a_transport(loop, pair):
     with pytest.raises(RuntimeError, match="is used by transport"):
         loop.add_reader(near, print)
     transport.close()
+
+
+async def test_numbers_are_used_again_between_two_waits(loop):
+    """The kernel may have an entry of the socket that had the number before."""
+    kept = []
+    numbers = set()
+    for round_number in range(20):
+        one, other = socket.socketpair()
+        for sock in (one, other):
+            sock.setblocking(False)
+        numbers.add(one.fileno())
+        for _ in range(3):
+            received = asyncio.ensure_future(loop.sock_recv(one, 10))
+            await asyncio.sleep(0)
+            await loop.sock_sendall(other, b"%d" % round_number)
+            assert await received == b"%d" % round_number
+        if round_number % 2:
+            kept.append(one.dup())
+        one.close()
+        other.close()
+    assert len(numbers) < 20, "no number was used twice"
+    for sock in kept:
+        sock.close()
+
+
+async def test_waiting_goes_on_when_somebody_else_was_faster(loop):
+    """A socket was readable, but what there was is gone: the wait is not over."""
+    one, other = socket.socketpair()
+    with one, other:
+        one.setblocking(False)
+        received = asyncio.ensure_future(loop.sock_recv(one, 10))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            other.send(b"gone")
+            assert one.recv(10) == b"gone"
+            # A turn in which the kernel tells of it, if it does.
+            await asyncio.sleep(0.001)
+            assert not received.done()
+        other.send(b"mine")
+        assert await received == b"mine"

@@ -107,9 +107,15 @@ impl Watches {
     }
 
     /// Ends whatever watch `fd` has in this direction and answers its key.
+    ///
+    /// What the kernel has silenced may stay in its set: it says nothing, whatever becomes of the
+    /// descriptor and its duplicates, and the next watch of it takes one call, not two.
     pub fn unwatch_fd(&mut self, set: &EpollSet, fd: RawFd, dir: Direction) -> Option<u64> {
         let slot = self.slots.get_mut(&fd)?;
         let watch = slot.side(dir).take()?;
+        if slot.is_empty() && slot.is_silent() {
+            return Some(watch.key);
+        }
         if slot.is_empty() {
             self.forget_fd(set, fd);
         } else {
@@ -192,18 +198,19 @@ impl Watches {
     /// How many descriptors are watched, paused ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.fds().count()
     }
 
     /// Whether nothing is watched.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.fds().next().is_none()
     }
 
     /// The watched descriptors, in any order.
     pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
-        self.slots.keys().copied()
+        let watched = self.slots.iter().filter(|(_, slot)| !slot.is_empty());
+        watched.map(|(fd, _)| *fd)
     }
 
     /// Finds out whom an event concerns. Every polled event must come through here: the kernel

@@ -65,6 +65,11 @@ impl Slot {
         self.read.is_none() && self.write.is_none()
     }
 
+    /// Whether a oneshot event has silenced the kernel's entry.
+    pub fn is_silent(&self) -> bool {
+        self.registered == Registered::Silent
+    }
+
     /// Whether the kernel watches this side, and this side only.
     pub fn reads_only(&self) -> bool {
         let reads = |interest: &Interest| interest.read && !interest.write;

@@ -137,6 +137,46 @@ fn a_oneshot_neighbour_that_did_not_fire_stays_armed() {
 }
 
 #[test]
+fn what_was_silenced_stays_with_the_kernel_until_it_is_watched_again() {
+    let mut b = Bench::new();
+    b.watch(R, 1, Mode::ONESHOT);
+    b.near.write_all(b"x").unwrap();
+    assert_eq!(b.told(), (Some(1), None));
+    let fd = b.fd();
+    assert_eq!(b.table.unwatch_fd(&b.set, fd, R), Some(1));
+    assert!(b.table.is_empty() && b.table.fds().next().is_none());
+    assert_eq!(b.table.key(fd, R), None);
+    b.near.shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(b.polled().is_empty(), "not even a hangup");
+    b.watch(R, 2, Mode::LEVEL);
+    assert_eq!((b.told(), b.table.len()), ((Some(2), None), 1));
+}
+
+#[test]
+#[allow(unsafe_code, reason = "nothing safe replaces an open number")]
+fn a_number_may_be_another_descriptor_after_it_was_silenced() {
+    let mut b = Bench::new();
+    b.watch(R, 1, Mode::ONESHOT);
+    b.near.write_all(b"x").unwrap();
+    assert_eq!(b.told(), (Some(1), None));
+    let fd = b.fd();
+    b.table.unwatch_fd(&b.set, fd, R);
+    // A duplicate keeps the kernel's entry alive.
+    let _duplicate = b.far.try_clone().unwrap();
+    let (mut near, far) = UnixStream::pair().unwrap();
+    // SAFETY: both numbers are open and ours; the one that is replaced stays open as another.
+    assert_eq!(unsafe { libc::dup2(far.as_raw_fd(), fd) }, fd);
+    b.watch(R, 2, Mode::ONESHOT);
+    assert_eq!(
+        b.told(),
+        (None, None),
+        "the old one is readable, the new one is not"
+    );
+    near.write_all(b"x").unwrap();
+    assert_eq!(b.told(), (Some(2), None));
+}
+
+#[test]
 fn oneshot_beside_level_fires_once_all_the_same() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::LEVEL);

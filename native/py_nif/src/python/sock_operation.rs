@@ -4,14 +4,14 @@
 
 use std::os::fd::RawFd;
 
-use event_loop::Direction;
+use event_loop::{Direction, Mode};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyString, PyTuple};
 
-use super::fd_callbacks::{os_error, watch_error, Watcher, MODE};
+use super::fd_callbacks::{os_error, watch_error, Watcher};
 use super::gil_cell::GilCell;
 use super::loop_class::Loop;
 use super::loop_futures;
@@ -39,6 +39,17 @@ enum What {
     Recv(FileObject, usize),
 }
 
+impl What {
+    /// Most end with the first attempt after they were told. The kernel has silenced the descriptor
+    /// by then, and need not be told that nobody watches it (`Watches::unwatch_fd`).
+    fn mode(&self) -> Mode {
+        match self {
+            What::SendAll(..) => Mode::LEVEL,
+            What::Call(..) | What::Recv(..) => Mode::ONESHOT,
+        }
+    }
+}
+
 impl SockOperation {
     fn start(
         owner: &Bound<'_, Loop>,
@@ -61,14 +72,26 @@ impl SockOperation {
                 watching: GilCell::new(true),
             },
         )?;
-        let native = owner.get().native(py)?;
-        native
-            .core
-            .watch(fd, direction, 0, MODE)
-            .map_err(watch_error)?;
+        operation.get().watch(py)?;
         let watcher = Watcher::Operation(operation.clone_ref(py));
         Loop::set_watcher(owner, fd, direction, watcher)?;
         Ok(operation)
+    }
+
+    fn watch(&self, py: Python<'_>) -> PyResult<()> {
+        let native = self.owner.get().native(py)?;
+        let watched = native
+            .core
+            .watch(self.fd, self.direction, 0, self.what.mode());
+        watched.map(drop).map_err(watch_error)
+    }
+
+    /// It was told, and wants to be told again.
+    fn watch_on(&self, py: Python<'_>) -> PyResult<()> {
+        match self.what.mode() {
+            Mode::ONESHOT => self.watch(py),
+            _ => Ok(()),
+        }
     }
 
     /// Another watcher took its place on the fd; this one must not end that.
@@ -96,16 +119,20 @@ impl SockOperation {
                     .call_method1(intern!(py, "set_result"), (value,))
                     .map(drop)
             }
-            Ok(None) => Ok(()),
-            Err(error) if is_fatal(py, &error) => Err(error),
-            Err(error) => {
-                this.finish(py);
-                let value = error.into_value(py);
-                future
-                    .call_method1(intern!(py, "set_exception"), (value,))
-                    .map(drop)
-            }
+            Ok(None) => this.watch_on(py).or_else(|error| this.fail(py, error)),
+            Err(error) => this.fail(py, error),
         }
+    }
+
+    fn fail(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
+        if is_fatal(py, &error) {
+            // It may be tried again after the loop has ended for that.
+            return self.watch_on(py).and(Err(error));
+        }
+        self.finish(py);
+        let value = error.into_value(py);
+        let set = intern!(py, "set_exception");
+        self.future.bind(py).call_method1(set, (value,)).map(drop)
     }
 
     /// `None`: not yet.
