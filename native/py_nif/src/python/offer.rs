@@ -8,23 +8,19 @@ use event_loop::sys::time::switches;
 /// one does.
 const LONG_NS: u64 = 5_000;
 
+/// Of one spin.
+#[derive(Default)]
 pub struct Offer {
-    /// Those before.
-    switches: i64,
+    /// Before the first one: to ask takes as long as a spin that ends at once.
+    switches: Option<i64>,
 }
 
 impl Offer {
-    /// For a spin that begins.
-    pub fn new() -> Self {
-        Offer {
-            switches: switches(),
-        }
-    }
-
     /// Returns at once unless somebody else wants this CPU. `true`: somebody did.
-    pub fn is_taken(&self) -> bool {
+    pub fn is_taken(&mut self) -> bool {
+        let switched = *self.switches.get_or_insert_with(switches);
         let before = now_ns();
         std::thread::yield_now();
-        now_ns().saturating_sub(before) > LONG_NS && switches() != self.switches
+        now_ns().saturating_sub(before) > LONG_NS && switches() != switched
     }
 }

@@ -97,7 +97,7 @@ impl Waiting {
             return Ok(false);
         }
         let end = started.saturating_add(budget);
-        let cpu = Offer::new();
+        let mut cpu = Offer::default();
         loop {
             if native.core.parking.take_notified() {
                 self.spin.hit();

@@ -23,7 +23,7 @@ pub(super) fn tell() {
 /// Spins from `began` on. `true`: it was told of a call.
 pub(super) fn run(spin: &mut Spin, began: u64) -> bool {
     let end = began.saturating_add(spin.budget());
-    let cpu = Offer::new();
+    let mut cpu = Offer::default();
     loop {
         if TOLD.load(Ordering::Relaxed) {
             spin.hit();
