@@ -1,5 +1,6 @@
 //! Who asked for the Python code that runs.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustler::{Encoder, Env, LocalPid, Term};
@@ -25,15 +26,40 @@ pub enum Target {
     Remote(Arc<Origin>),
 }
 
+/// So many callers a scheduler's thread remembers.
+const REMEMBERED: usize = 256;
+
+thread_local! {
+    /// By caller number: the same processes call again and again.
+    static LATELY: RefCell<Vec<Option<Arc<Origin>>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Origin {
     /// Of the calling process.
     pub fn new(env: Env<'_>, leader: Term<'_>) -> Arc<Self> {
         let caller = env.pid();
-        Arc::new(Origin {
-            caller,
-            caller_number: caller.encode(env).hash_internal(0),
-            local: leader.decode().ok(),
-            leader: KeptTerm::new(leader),
+        let caller_number = caller.encode(env).hash_internal(0);
+        let local: Option<LocalPid> = leader.decode().ok();
+        let make = || {
+            Arc::new(Origin {
+                caller,
+                caller_number,
+                local,
+                leader: KeptTerm::new(leader),
+            })
+        };
+        if local.is_none() {
+            return make();
+        }
+        LATELY.with_borrow_mut(|lately| {
+            if lately.is_empty() {
+                lately.resize(REMEMBERED, None);
+            }
+            let place = &mut lately[caller_number as usize % REMEMBERED];
+            match place {
+                Some(known) if known.caller == caller && known.local == local => known.clone(),
+                _ => place.insert(make()).clone(),
+            }
         })
     }
 

@@ -73,6 +73,7 @@ pub struct Loop {
     pub(super) task_factory: GilSlot<Py<PyAny>>,
     /// See `loop_futures`.
     pub(super) named_loop: GilSlot<Py<PyDict>>,
+    pub(super) named_task: GilSlot<Py<PyDict>>,
     /// Started by Erlang: its end is orderly, see `loop_thread`.
     pub served: bool,
     /// Its init code has ended: requests are taken.
@@ -153,6 +154,7 @@ impl Loop {
             requested: GilCell::default(),
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
+            named_task: GilSlot::new(None),
             served,
             is_begun: GilValue::default(),
             origin,
@@ -326,7 +328,7 @@ impl Loop {
         let requested = self.requested.replace(py, HashMap::new());
         let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
-        drop(self.named_loop.take(py));
+        drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
         drop((ready, timers, fds, requested, beside));
     }
@@ -405,6 +407,7 @@ impl Loop {
         }
         self.task_factory.visit(|factory| visit.call(factory))?;
         self.named_loop.visit(|named| visit.call(named))?;
+        self.named_task.visit(|named| visit.call(named))?;
         let mut result = Ok(());
         self.ready
             .visit(|ready| result = ready.iter().try_for_each(|item| item.traverse(visit)));
@@ -425,6 +428,7 @@ impl Loop {
         drop(self.fds.replace(py, FdTable::default()));
         drop(self.requested.replace(py, HashMap::new()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));
+        drop(self.named_task.take(py));
         drop(self.beside.with(py, |beside| beside.take_all()));
     }
 }

@@ -39,13 +39,21 @@ pub fn create_named_task<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     slf.get().check_closed(py)?;
-    let named = PyDict::new(py);
-    named.set_item(intern!(py, "name"), name)?;
     if makes_otherwise(slf) {
+        let named = PyDict::new(py);
+        named.set_item(intern!(py, "name"), name)?;
         return asyncio_create_task(py)?.call((slf, coroutine), Some(&named));
     }
-    named.set_item(intern!(py, "loop"), slf)?;
-    task_class(py)?.call((coroutine,), Some(&named))
+    let kept = &slf.get().named_task;
+    let named = match kept.take(py) {
+        Some(named) => named.into_bound(py),
+        None => named_loop(slf)?.copy()?,
+    };
+    named.set_item(intern!(py, "name"), name)?;
+    let task = task_class(py)?.call((coroutine,), Some(&named));
+    // Used again, as whoever was called with it has not kept it.
+    drop(kept.replace(py, Some(named.unbind())));
+    task
 }
 
 fn makes_otherwise(slf: &Bound<'_, Loop>) -> bool {

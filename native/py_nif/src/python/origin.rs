@@ -77,7 +77,9 @@ fn object(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<OriginObject>> {
     let place = origin.caller_number as usize % KEPT;
     let kept = OBJECTS.with_borrow(|objects| {
         let kept = objects[place].as_ref()?;
-        kept.get().0.is_same(origin).then(|| kept.clone_ref(py))
+        let known = &kept.get().0;
+        let same = Arc::ptr_eq(known, origin) || known.is_same(origin);
+        same.then(|| kept.clone_ref(py))
     });
     if let Some(kept) = kept {
         return Ok(kept);

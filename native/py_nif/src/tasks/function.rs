@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};
 
@@ -23,11 +24,30 @@ pub struct Function {
     /// It may be dotted: `Class.method`.
     pub function: String,
     /// `module.function`, for reports.
-    pub name: Arc<str>,
+    pub name: String,
     /// It was a coroutine function when last looked at: the next call goes straight to the loop,
     /// which looks again. Relaxed: a hint.
     is_coroutine: AtomicBool,
     names: PyOnceLock<Names>,
+}
+
+/// A function that somebody asked for. Most are known for ever, and nobody counts who has them: all
+/// schedulers would, in one place.
+#[derive(Clone)]
+pub enum FunctionRef {
+    Known(&'static Function),
+    Own(Arc<Function>),
+}
+
+impl Deref for FunctionRef {
+    type Target = Function;
+
+    fn deref(&self) -> &Function {
+        match self {
+            FunctionRef::Known(function) => function,
+            FunctionRef::Own(function) => function,
+        }
+    }
 }
 
 /// As Python looks them up.
@@ -52,9 +72,9 @@ enum Named {
 /// By names, and by what they were named with.
 #[derive(Default)]
 struct Known {
-    by_atoms: HashMap<(AtomWord, AtomWord), Arc<Function>>,
-    by_binary: HashMap<Vec<u8>, HashMap<AtomWord, Arc<Function>>>,
-    by_names: HashMap<String, HashMap<String, Arc<Function>>>,
+    by_atoms: HashMap<(AtomWord, AtomWord), &'static Function>,
+    by_binary: HashMap<Vec<u8>, HashMap<AtomWord, &'static Function>>,
+    by_names: HashMap<String, HashMap<String, &'static Function>>,
     /// In `by_names` and in `by_binary`.
     count: usize,
     count_binary: usize,
@@ -64,17 +84,17 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 impl Function {
     /// By its module and its name: atoms, UTF-8 binaries or strings.
-    pub fn named(module: Term<'_>, function: Term<'_>) -> NifResult<Arc<Function>> {
+    pub fn named(module: Term<'_>, function: Term<'_>) -> NifResult<FunctionRef> {
         if let Some(last) = last(module, function) {
-            return Ok(last);
+            return Ok(FunctionRef::Known(last));
         }
         if let Some(found) = known().find(module, function) {
             LAST.set(Some(Last {
                 module: module.is_atom().then(|| module.as_c_arg()),
                 function: function.as_c_arg(),
-                found: found.clone(),
+                found,
             }));
-            return Ok(found);
+            return Ok(FunctionRef::Known(found));
         }
         let named = Named::with(module, function);
         let (module, function) = (text(module)?, text(function)?);
@@ -82,7 +102,7 @@ impl Function {
             let known = known();
             let functions = known.by_names.get(&module);
             if let Some(found) = functions.and_then(|functions| functions.get(&function)) {
-                return Ok(found.clone());
+                return Ok(FunctionRef::Known(found));
             }
         }
         let mut known = KNOWN
@@ -91,14 +111,14 @@ impl Function {
         Ok(known.get_or_insert(named, module, function))
     }
 
-    fn new(module: String, function: String) -> Arc<Self> {
-        Arc::new(Function {
-            name: format!("{module}.{function}").into(),
+    fn new(module: String, function: String) -> Self {
+        Function {
+            name: format!("{module}.{function}"),
             module,
             function,
             is_coroutine: AtomicBool::new(false),
             names: PyOnceLock::new(),
-        })
+        }
     }
 
     pub fn is_coroutine(&self) -> bool {
@@ -138,45 +158,49 @@ impl Named {
 
 impl Known {
     /// Without reading its names.
-    fn find(&self, module: Term<'_>, function: Term<'_>) -> Option<Arc<Function>> {
+    fn find(&self, module: Term<'_>, function: Term<'_>) -> Option<&'static Function> {
         if !function.is_atom() {
             return None;
         }
         let function = function.as_c_arg();
         if module.is_atom() {
-            return self.by_atoms.get(&(module.as_c_arg(), function)).cloned();
+            return self.by_atoms.get(&(module.as_c_arg(), function)).copied();
         }
         let module: Binary<'_> = module.decode().ok()?;
         let functions = self.by_binary.get(module.as_slice())?;
-        functions.get(&function).cloned()
+        functions.get(&function).copied()
     }
 
-    fn get_or_insert(&mut self, named: Named, module: String, function: String) -> Arc<Function> {
+    fn get_or_insert(&mut self, named: Named, module: String, function: String) -> FunctionRef {
         let known = self.by_names.get(&module);
         let found = match known.and_then(|functions| functions.get(&function)) {
-            Some(found) => found.clone(),
-            None if self.count >= MOST => return Function::new(module, function),
+            Some(found) => *found,
+            None if self.count >= MOST => {
+                return FunctionRef::Own(Arc::new(Function::new(module, function)))
+            }
             None => {
-                let new = Function::new(module.clone(), function.clone());
+                // It is never forgotten.
+                let new: &'static Function =
+                    Box::leak(Box::new(Function::new(module.clone(), function.clone())));
                 self.count += 1;
                 let functions = self.by_names.entry(module).or_default();
-                functions.insert(function, new.clone());
+                functions.insert(function, new);
                 new
             }
         };
         match named {
             Named::Atoms(module, function) if self.by_atoms.len() < MOST => {
-                self.by_atoms.insert((module, function), found.clone());
+                self.by_atoms.insert((module, function), found);
             }
             Named::Binary(module, function) if self.count_binary < MOST => {
                 let functions = self.by_binary.entry(module).or_default();
-                if functions.insert(function, found.clone()).is_none() {
+                if functions.insert(function, found).is_none() {
                     self.count_binary += 1;
                 }
             }
             _ => {}
         }
-        found
+        FunctionRef::Known(found)
     }
 }
 
@@ -185,16 +209,17 @@ thread_local! {
     static LAST: Cell<Option<Last>> = const { Cell::new(None) };
 }
 
+#[derive(Clone, Copy)]
 struct Last {
     /// `None`: it was named by a binary.
     module: Option<AtomWord>,
     function: AtomWord,
-    found: Arc<Function>,
+    found: &'static Function,
 }
 
 /// The function, if it is the one that was last asked for in this way.
-fn last(module: Term<'_>, function: Term<'_>) -> Option<Arc<Function>> {
-    let last = LAST.take()?;
+fn last(module: Term<'_>, function: Term<'_>) -> Option<&'static Function> {
+    let last = LAST.get()?;
     let same = last.function == function.as_c_arg()
         && match last.module {
             Some(atom) => atom == module.as_c_arg(),
@@ -202,9 +227,7 @@ fn last(module: Term<'_>, function: Term<'_>) -> Option<Arc<Function>> {
                 .decode::<Binary<'_>>()
                 .is_ok_and(|name| name.as_slice() == last.found.module.as_bytes()),
         };
-    let found = same.then(|| last.found.clone());
-    LAST.set(Some(last));
-    found
+    same.then_some(last.found)
 }
 
 fn known() -> std::sync::RwLockReadGuard<'static, Known> {

@@ -9,7 +9,7 @@ pub mod reports;
 mod request;
 mod task;
 
-pub use function::Function;
+pub use function::{Function, FunctionRef};
 pub use plain::{Plain, PlainArguments};
-pub use request::{Given, Request, What};
+pub use request::{Given, Name, Request, What};
 pub use task::{Asker, Next, Place, Task};

@@ -1,17 +1,19 @@
 //! What Erlang asks for, with its terms copied so that a thread of ours can convert them.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use rustler::{Binary, Env, NifResult, Term};
 
-use super::{Asker, Function, PlainArguments, Task};
+use super::{Asker, Function, FunctionRef, PlainArguments, Task};
 use crate::atoms;
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::Ref;
+use crate::beam::terms::Elements;
 use crate::questions::{chain, Question};
 
 pub enum What {
-    Call(Arc<Function>),
+    Call(FunctionRef),
     Eval(String),
     Exec(String),
 }
@@ -52,22 +54,29 @@ impl Request {
         asker: Asker<'a>,
         leader: Term<'a>,
     ) -> NifResult<Option<Self>> {
-        let parts = rustler::types::tuple::get_tuple(term)?;
-        let kind: rustler::Atom = parts.first().ok_or(rustler::Error::BadArg)?.decode()?;
+        let parts = Elements::of(term).ok_or(rustler::Error::BadArg)?;
+        let kind: rustler::Atom = parts.get(0).ok_or(rustler::Error::BadArg)?.decode()?;
         let inline = kind == atoms::inline();
-        let (what, args, kwargs) = match parts.as_slice() {
-            [_, module, function, args, kwargs] if inline || kind == atoms::call() => {
+        let rest: [_; 5] = std::array::from_fn(|index| parts.get(index + 1));
+        let (what, args, kwargs) = match rest {
+            [Some(module), Some(function), Some(args), Some(kwargs), None]
+                if inline || kind == atoms::call() =>
+            {
                 if args.list_length().is_err() || !kwargs.is_map() {
                     return Err(rustler::Error::BadArg);
                 }
-                let function = Function::named(*module, *function)?;
-                (What::Call(function), Some(*args), *kwargs)
+                let function = Function::named(module, function)?;
+                (What::Call(function), Some(args), kwargs)
             }
-            [_, code, variables] if variables.is_map() && kind == atoms::eval() => {
-                (What::Eval(text(*code)?), None, *variables)
+            [Some(code), Some(variables), None, ..]
+                if variables.is_map() && kind == atoms::eval() =>
+            {
+                (What::Eval(text(code)?), None, variables)
             }
-            [_, code, variables] if variables.is_map() && kind == atoms::exec() => {
-                (What::Exec(text(*code)?), None, *variables)
+            [Some(code), Some(variables), None, ..]
+                if variables.is_map() && kind == atoms::exec() =>
+            {
+                (What::Exec(text(code)?), None, variables)
             }
             _ => return Err(rustler::Error::BadArg),
         };
@@ -119,10 +128,27 @@ impl Terms {
 
 impl What {
     /// For reports: `module.function`, or the beginning of the code.
-    fn name(&self) -> Arc<str> {
+    fn name(&self) -> Name {
         match self {
-            What::Call(function) => function.name.clone(),
-            What::Eval(code) | What::Exec(code) => code.chars().take(60).collect::<String>().into(),
+            What::Call(function) => Name::Function(function.clone()),
+            What::Eval(code) | What::Exec(code) => Name::Code(code.chars().take(60).collect()),
+        }
+    }
+}
+
+/// What a request is called.
+pub enum Name {
+    Function(FunctionRef),
+    Code(String),
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Name::Function(function) => &function.name,
+            Name::Code(beginning) => beginning,
         }
     }
 }

@@ -29,7 +29,7 @@ use rustler::{Atom, Encoder, Env, LocalPid, Term};
 use flow::Flow;
 pub use flow::Next;
 
-use super::reports;
+use super::{reports, Name};
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::{self, Sender};
@@ -95,7 +95,7 @@ struct Life {
 pub struct Task {
     pub id: u64,
     /// For reports and for the name of the asyncio task.
-    pub name: Arc<str>,
+    pub name: Name,
     /// Nobody waits for it, and its caller's death is no reason to stop.
     pub is_cast: bool,
     pub is_stream: bool,
@@ -106,12 +106,7 @@ pub struct Task {
 
 impl Task {
     /// The death of the one who is to be answered gives it up. `None`: that one is dead already.
-    pub fn new(
-        env: Env<'_>,
-        name: Arc<str>,
-        asker: Asker<'_>,
-        leader: Term<'_>,
-    ) -> Option<Ref<Task>> {
+    pub fn new(env: Env<'_>, name: Name, asker: Asker<'_>, leader: Term<'_>) -> Option<Ref<Task>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = OwnEnv::new();
         let waits = matches!(asker, Asker::Waiting(_));
