@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from bench import baseline, counting
 from bench.baseline import Baseline, Loss
@@ -14,6 +15,8 @@ Tell = Callable[[str], None]
 
 #: How often a case that seems to have lost is measured again before that is believed.
 SECOND_LOOKS = 3
+#: How many times the rounds of a check a baseline takes.
+BASELINE_ROUNDS = 3
 CONTENDERS = frozenset(("asyncio", "uvloop", OURS))
 
 
@@ -23,8 +26,8 @@ def checked_cases(cases: list[Case]) -> list[Case]:
 
 
 def new_baseline(cases: list[Case], plan: Plan, tell: Tell) -> Baseline:
-    """Of this machine and of today."""
-    results = take(cases, plan, tell)
+    """Of this machine and of today, with more rounds than a check: it must not be one of luck."""
+    results = take(cases, replace(plan, rounds=plan.rounds * BASELINE_ROUNDS), tell)
     others = [name for name in LOOPS if name != OURS]
     return baseline.here(baseline.ratios_of(results, others), counted(tell))
 
