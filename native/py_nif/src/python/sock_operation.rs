@@ -126,8 +126,11 @@ impl SockOperation {
 
     fn fail(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
         if is_fatal(py, &error) {
-            // It may be tried again after the loop has ended for that.
-            return self.watch_on(py).and(Err(error));
+            // It may be tried again after the loop has ended for that, if it can be.
+            if let Err(other) = self.watch_on(py) {
+                other.write_unraisable(py, None);
+            }
+            return Err(error);
         }
         self.finish(py);
         let value = error.into_value(py);
