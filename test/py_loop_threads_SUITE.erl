@@ -17,6 +17,7 @@
     neighbours_run_while_another_has_its_turn/1,
     generators_are_finalized_by_their_own_loop/1,
     context_variables_are_the_loops_own/1,
+    every_request_finds_context_variables_as_init_code_left_them/1,
     timers_of_many_loops/1,
     fds_of_many_loops/1,
     an_fd_wakes_a_sleeping_loop/1,
@@ -186,6 +187,22 @@ context_variables_are_the_loops_own(_Config) ->
     ?assertEqual({ok, <<"one">>}, Read(One)),
     ?assertEqual({ok, <<"unset">>}, Read(hd(Neighbours))),
     stop([One, Two | Neighbours]).
+
+every_request_finds_context_variables_as_init_code_left_them(_Config) ->
+    [Loop] = start(1, #{init => "import loop_probe; loop_probe.variable.set('init')"}),
+    Set = fun(Value) -> py_event_loop:run(Loop, loop_probe, set_variable, [Value]) end,
+    %% Of one caller, and of more callers than a loop remembers.
+    _ = [?assertEqual({ok, <<"init">>}, Set(N)) || N <- lists:seq(1, 5)],
+    Ask = fun(N) -> spawn_monitor(fun() -> exit({answer, Set(N)}) end) end,
+    _ = [
+        receive
+            {'DOWN', Monitor, process, Pid, Answer} ->
+                ?assertEqual({answer, {ok, <<"init">>}}, Answer)
+        end
+     || {Pid, Monitor} <- lists:map(Ask, lists:seq(1, 1500))
+    ],
+    ?assertEqual({ok, <<"init">>}, py_event_loop:run(Loop, loop_probe, read_variable, [])),
+    stop([Loop]).
 
 timers_of_many_loops(_Config) ->
     ok = py_nif:python_loop_threads(1),

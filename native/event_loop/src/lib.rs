@@ -13,6 +13,7 @@
 //! | [`event_loop`](EventLoop) | the parts tied together |
 //! | [`inbox`] | work posted by other threads |
 //! | [`life`] | new, running, stopping, closed |
+//! | [`number_map`] | maps by numbers that we gave out |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept for a caller who asks for them |
 //! | [`pulse`] | for how long a loop has been running callbacks |
@@ -35,6 +36,7 @@ pub mod error;
 mod event_loop;
 pub mod inbox;
 pub mod life;
+pub mod number_map;
 pub mod parking;
 pub mod pending;
 pub mod pulse;
@@ -54,6 +56,7 @@ pub use error::{Error, Result};
 pub use event_loop::EventLoop;
 pub use inbox::{Inbox, PushError};
 pub use life::{Life, State};
+pub use number_map::NumberMap;
 pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 pub use pending::{Kind, Pending};
 pub use pulse::Pulse;

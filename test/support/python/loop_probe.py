@@ -124,6 +124,15 @@ async def read_variable() -> str:
     return variable.get()
 
 
+async def set_variable(value: object) -> str:
+    """What it was before."""
+    before = variable.get()
+    variable.set(str(value))
+    await asyncio.sleep(0)
+    assert variable.get() == str(value)
+    return before
+
+
 async def echo(count: int) -> int:
     """Sends itself bytes over a socket pair, with pauses in which the loop sleeps."""
     left, right = socket.socketpair()

@@ -4,12 +4,11 @@
 //! (`python/loop_requests.rs`). When the loop ends, for whatever reason and whatever its thread
 //! does at that moment, everybody who waits is told at once.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event_loop::inbox::Taken;
-use event_loop::{Inbox, PushError};
+use event_loop::{Inbox, NumberMap, PushError};
 use pyo3::{Py, PyAny};
 use rustler::Atom;
 
@@ -68,7 +67,7 @@ pub struct Requests {
     /// few cancellations for each, never refused for want of room.
     beside: Inbox<Work>,
     /// Everybody who waits for an answer of this loop. `None` when it has ended.
-    waiting: Mutex<Option<HashMap<u64, Ref<Task>>>>,
+    waiting: Mutex<Option<NumberMap<Ref<Task>>>>,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
 }
@@ -79,13 +78,13 @@ impl Requests {
             max_tasks: limits.tasks,
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
-            waiting: Mutex::new(Some(HashMap::new())),
+            waiting: Mutex::new(Some(NumberMap::default())),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<u64, Ref<Task>>>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<NumberMap<Ref<Task>>>> {
         // Single insertions and removals: whole also after a panic.
         self.waiting
             .lock()
@@ -174,7 +173,7 @@ impl Requests {
     }
 
     pub fn waiting_len(&self) -> usize {
-        self.waiting().as_ref().map_or(0, HashMap::len)
+        self.waiting().as_ref().map_or(0, NumberMap::len)
     }
 
     pub fn queued_len(&self) -> usize {
@@ -208,7 +207,7 @@ impl Requests {
         }
         self.inbox.close();
         let waiting = self.waiting().take();
-        for task in waiting.into_iter().flat_map(HashMap::into_values) {
+        for task in waiting.into_iter().flat_map(NumberMap::into_values) {
             task.fail(sender, atoms::loop_down());
         }
     }

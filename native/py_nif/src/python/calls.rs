@@ -57,7 +57,8 @@ fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Bound<'py, PyAny
         What::Call(function) => {
             let callable = find(py, function, true)?;
             let value = call(&callable, request)?;
-            if is_for_some_loop(&value) && is_for_loop(&callable, request) {
+            if is_for_some_loop(&value) && is_for_loop(&callable, function, request.task.is_stream)
+            {
                 function.set_coroutine(true);
             }
             Ok(value)
@@ -178,18 +179,36 @@ pub fn loaded<'py>(
 
 /// Whether calling it does nothing yet but make what a loop has to run: the function's own mark,
 /// as `inspect.iscoroutinefunction` reads it, for a stream also that of an asynchronous generator.
-pub fn is_for_loop(callable: &Bound<'_, PyAny>, request: &Request) -> bool {
+pub fn is_for_loop(callable: &Bound<'_, PyAny>, function: &Function, is_stream: bool) -> bool {
     const CO_COROUTINE: u32 = 0x80;
     const CO_ASYNC_GENERATOR: u32 = 0x200;
     let py = callable.py();
-    let wanted = match request.task.is_stream {
-        true => CO_COROUTINE | CO_ASYNC_GENERATOR,
-        false => CO_COROUTINE,
+    if function.has_coroutine_code(py, code_address(callable)) {
+        return true;
+    }
+    let Ok(code) = callable.getattr(pyo3::intern!(py, "__code__")) else {
+        return false;
     };
-    let code = callable.getattr(pyo3::intern!(py, "__code__"));
-    code.and_then(|code| code.getattr(pyo3::intern!(py, "co_flags")))
-        .and_then(|flags| flags.extract::<u32>())
-        .is_ok_and(|flags| flags & wanted != 0)
+    let flags = code.getattr(pyo3::intern!(py, "co_flags"));
+    let flags = flags.and_then(|flags| flags.extract()).unwrap_or(0_u32);
+    if flags & CO_COROUTINE != 0 {
+        function.remember_coroutine_code(code);
+        return true;
+    }
+    is_stream && flags & CO_ASYNC_GENERATOR != 0
+}
+
+/// Where the code of a plain Python function is; null for all else. To compare, not to look there:
+/// another thread may replace it.
+#[allow(unsafe_code, reason = "asks CPython for a function's code")]
+fn code_address(callable: &Bound<'_, PyAny>) -> *mut ffi::PyObject {
+    // SAFETY: attached, with a live object; asked only of functions.
+    unsafe {
+        match ffi::PyFunction_Check(callable.as_ptr()) {
+            0 => std::ptr::null_mut(),
+            _ => ffi::PyFunction_GetCode(callable.as_ptr()),
+        }
+    }
 }
 
 /// Whether a loop may have to run it: most values are told apart by this alone.

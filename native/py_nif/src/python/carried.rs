@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
 use pyo3::prelude::*;
 use rustler::{Encoder, OwnedEnv};
 
+use super::callers::Callers;
 use super::load::Load;
 use super::loop_class::Loop;
 use super::loop_thread::{self, Given, Owner};
@@ -71,8 +72,11 @@ impl Carried {
             drop(loop_thread::take_given());
             context::leave(py, &context)?;
             let served = served?;
+            let object = served.getattr("loop")?.cast_into::<Loop>()?;
+            let callers = Callers::of(py, &context)?;
+            drop(object.get().callers.replace(py, callers));
             Ok(Carried {
-                object: served.getattr("loop")?.cast_into::<Loop>()?.unbind(),
+                object: object.unbind(),
                 native: native.clone(),
                 deadline: None,
                 is_watched: false,

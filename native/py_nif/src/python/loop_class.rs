@@ -4,16 +4,17 @@
 //! comes from asyncio's own loop, the other base of that class. `call_soon` and the like are in
 //! `loop_methods`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event_loop::{Direction, TimerHeap, WaitPolicy};
+use event_loop::{Direction, NumberMap, TimerHeap, WaitPolicy};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
 
 use super::between::Waiting as Beside;
+use super::callers::Callers;
 use super::fd_callbacks::{FdTable, MODE};
 use super::gil_cell::GilCell;
 use super::gil_slot::GilSlot;
@@ -69,7 +70,9 @@ pub struct Loop {
     pub read_buffer: GilCell<ReadBuffer>,
     pub transports: GilCell<TransportTable>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<HashMap<u64, Requested>>,
+    pub requested: GilCell<NumberMap<Requested>>,
+    /// Who asked for them, and others before.
+    pub(super) callers: GilCell<Callers>,
     pub(super) task_factory: GilSlot<Py<PyAny>>,
     /// See `loop_futures`.
     pub(super) named_loop: GilSlot<Py<PyDict>>,
@@ -152,6 +155,7 @@ impl Loop {
             read_buffer: GilCell::default(),
             transports: GilCell::default(),
             requested: GilCell::default(),
+            callers: GilCell::default(),
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
             named_task: GilSlot::new(None),
@@ -325,12 +329,13 @@ impl Loop {
         let ready = self.ready.replace(py, VecDeque::new());
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
-        let requested = self.requested.replace(py, HashMap::new());
+        let requested = self.requested.replace(py, NumberMap::default());
+        let callers = self.callers.replace(py, Callers::default());
         let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
         drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, requested, beside));
+        drop((ready, timers, fds, requested, callers, beside));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -417,6 +422,10 @@ impl Loop {
             .visit(|tasks| result = tasks.values().try_for_each(|task| task.traverse(visit)));
         result?;
         let mut result = Ok(());
+        self.callers
+            .visit(|callers| result = callers.traverse(visit));
+        result?;
+        let mut result = Ok(());
         self.fds
             .visit(|fds| result = fds.watchers().try_for_each(|one| one.traverse(visit)));
         result
@@ -426,7 +435,8 @@ impl Loop {
         drop(self.ready.replace(py, VecDeque::new()));
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.fds.replace(py, FdTable::default()));
-        drop(self.requested.replace(py, HashMap::new()));
+        drop(self.requested.replace(py, NumberMap::default()));
+        drop(self.callers.replace(py, Callers::default()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));
         drop(self.named_task.take(py));
         drop(self.beside.with(py, |beside| beside.take_all()));

@@ -4,7 +4,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyModule, PyTuple};
+use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 
 use super::fast_method::Given;
 use super::loop_class::Loop;
@@ -35,7 +35,7 @@ pub fn create_task<'py>(
 pub fn create_named_task<'py>(
     slf: &Bound<'py, Loop>,
     coroutine: &Bound<'py, PyAny>,
-    name: &str,
+    name: &Bound<'py, PyString>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     slf.get().check_closed(py)?;

@@ -13,11 +13,11 @@ use pyo3::types::{PyDict, PyType};
 use rustler::Encoder;
 
 use super::call_threads::{self, Job};
+use super::callers;
 use super::calls;
 use super::loop_class::Loop;
 use super::loop_futures;
 use super::loop_streams::{self, Sink};
-use super::origin;
 use super::plain_streams::Slice;
 use super::turn;
 use crate::atoms;
@@ -74,7 +74,12 @@ fn run(slf: &Bound<'_, Loop>, request: Request) -> PyResult<()> {
         return Ok(());
     };
     let callable = match calls::find(py, function, false) {
-        Ok(callable) if request.inline || calls::is_for_loop(&callable, &request) => callable,
+        Ok(callable)
+            if request.inline
+                || calls::is_for_loop(&callable, function, request.task.is_stream) =>
+        {
+            callable
+        }
         // A plain function; a module that must be imported, or is just being.
         Ok(_) => {
             function.set_coroutine(false);
@@ -175,15 +180,15 @@ fn make_task<'py>(
         false => (value.clone(), None),
     };
     let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
-        origin::within(py, &task.origin, || {
-            loop_futures::create_named_task(slf, &value, &task.name)
+        callers::within(slf, &task.origin, || {
+            loop_futures::create_named_task(slf, &value, &task.name.in_python(py))
         })?
     } else {
         // Other awaitables: a Future of this loop, an object with `__await__`.
         let options = PyDict::new(py);
         options.set_item("loop", slf)?;
         let asyncio = py.import("asyncio")?;
-        origin::within(py, &task.origin, || {
+        callers::within(slf, &task.origin, || {
             asyncio.call_method("ensure_future", (&value,), Some(&options))
         })?
     };

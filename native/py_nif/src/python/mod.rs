@@ -9,7 +9,8 @@
 //! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
 //! `erlang_mailbox`.
 //!
-//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`). A loop
+//! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), which
+//! knows its `callers`. A loop
 //! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
 //! of loops, each of them `carried`, and whose `load` decides whether it gets more.
 //! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
@@ -20,6 +21,7 @@ mod arguments;
 mod between;
 mod blocking;
 pub mod call_threads;
+mod callers;
 pub mod calls;
 mod carried;
 mod collector;

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, RwLock};
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
@@ -29,6 +30,8 @@ pub struct Function {
     /// which looks again. Relaxed: a hint.
     is_coroutine: AtomicBool,
     names: PyOnceLock<Names>,
+    /// The code it had when it was first seen to be a coroutine function.
+    coroutine_code: PyOnceLock<Py<PyAny>>,
 }
 
 /// A function that somebody asked for. Most are known for ever, and nobody counts who has them: all
@@ -52,6 +55,8 @@ impl Deref for FunctionRef {
 
 /// As Python looks them up.
 pub struct Names {
+    /// `module.function`.
+    pub full: Py<PyString>,
     pub module: Py<PyString>,
     /// The parts between the dots.
     pub path: Vec<Py<PyString>>,
@@ -118,6 +123,7 @@ impl Function {
             function,
             is_coroutine: AtomicBool::new(false),
             names: PyOnceLock::new(),
+            coroutine_code: PyOnceLock::new(),
         }
     }
 
@@ -131,8 +137,21 @@ impl Function {
         }
     }
 
+    /// Whether a function whose code is there is a coroutine function, as far as is known. (It stays
+    /// there: we hold it.)
+    pub fn has_coroutine_code(&self, py: Python<'_>, address: *mut ffi::PyObject) -> bool {
+        let known = self.coroutine_code.get(py);
+        known.is_some_and(|code| code.as_ptr() == address)
+    }
+
+    pub fn remember_coroutine_code(&self, code: Bound<'_, PyAny>) {
+        // Once: what replaces it is looked at each time.
+        let _ = self.coroutine_code.set(code.py(), code.unbind());
+    }
+
     pub fn names(&self, py: Python<'_>) -> &Names {
         self.names.get_or_init(py, || Names {
+            full: PyString::new(py, &self.name).unbind(),
             module: PyString::intern(py, &self.module).unbind(),
             path: self
                 .function

@@ -3,6 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use pyo3::prelude::*;
+use pyo3::types::PyString;
 use rustler::{Binary, Env, NifResult, Term};
 
 use super::{Asker, Function, FunctionRef, PlainArguments, Task};
@@ -140,6 +142,15 @@ impl What {
 pub enum Name {
     Function(FunctionRef),
     Code(String),
+}
+
+impl Name {
+    pub fn in_python<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        match self {
+            Name::Function(function) => function.names(py).full.bind(py).clone(),
+            Name::Code(beginning) => PyString::new(py, beginning),
+        }
+    }
 }
 
 impl Deref for Name {
