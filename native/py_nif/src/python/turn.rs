@@ -18,12 +18,8 @@ use super::loop_signals;
 use super::ready::Item;
 use super::sock_operation::SockOperation;
 use super::transports::{StreamTransport, Transport};
-use super::waiting::Waiting;
+use super::waiting::{Waiting, LOOK_EVERY_NS};
 use crate::loops::NativeLoop;
-
-/// With callbacks ready, the fds are looked at no more often than this: looking costs as much as
-/// several callbacks, and this much later is not noticed (`bench/`: call_soon chain).
-const LOOK_EVERY_NS: u64 = 50_000;
 
 /// About a microsecond.
 const SHORT_TICKS: u64 = 2048;

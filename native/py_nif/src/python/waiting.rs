@@ -15,12 +15,20 @@ use super::offer::Offer;
 use crate::error::Result;
 use crate::loops::NativeLoop;
 
+/// The fds are looked at at least this often, however much else there is to do: looking costs as much
+/// as several callbacks, and this much later is not noticed (`bench/`: call_soon chain).
+pub const LOOK_EVERY_NS: u64 = 50_000;
+
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on
 /// one loop would steal each other's wake-ups.
 pub struct Waiting {
     buffer: EventBuffer,
     spin: Spin,
     pub ready: Vec<Ready>,
+    /// Whether the fds were looked at in this wait, and which one was the last in which they were, by
+    /// its beginning.
+    looked: bool,
+    last_look: u64,
     /// Of the runner whose thread waits here.
     load: Option<Arc<Load>>,
 }
@@ -31,6 +39,8 @@ impl Waiting {
             buffer: EventBuffer::new(),
             spin: Spin::new(&native.policy),
             ready: Vec::new(),
+            looked: false,
+            last_look: 0,
             load: None,
         }
     }
@@ -58,6 +68,7 @@ impl Waiting {
     pub fn look(&mut self, native: &NativeLoop) -> Result<()> {
         native.core.poll_now(&mut self.buffer)?;
         native.core.resolve_into(&self.buffer, &mut self.ready);
+        self.looked = true;
         Ok(())
     }
 
@@ -66,12 +77,31 @@ impl Waiting {
         be_precise();
         let started = now_ns();
         let Some(load) = self.load.clone() else {
-            return self.wait_from(started, native, deadline);
+            return self.wait_fairly(started, native, deadline);
         };
         load.begin_wait(started);
-        let result = self.wait_from(started, native, deadline);
+        let result = self.wait_fairly(started, native, deadline);
         load.end_wait(now_ns());
         result
+    }
+
+    /// A loop that is woken again and again, before it has begun to wait, hears of its fds all the
+    /// same.
+    fn wait_fairly(
+        &mut self,
+        started: u64,
+        native: &Arc<NativeLoop>,
+        deadline: Option<u64>,
+    ) -> Result<()> {
+        self.looked = false;
+        self.wait_from(started, native, deadline)?;
+        if !self.looked && started.saturating_sub(self.last_look) > LOOK_EVERY_NS {
+            self.look(native)?;
+        }
+        if self.looked {
+            self.last_look = started;
+        }
+        Ok(())
     }
 
     fn wait_from(
@@ -140,10 +170,12 @@ impl Waiting {
 
     /// `true`: somebody woke the loop.
     fn poll_for(&mut self, native: &NativeLoop, limit: Option<u64>) -> Result<bool> {
-        let before = native.core.counters.wakeups.get();
+        let counters = &native.core.counters;
+        let before = (counters.wakeups.get(), counters.polls.get());
         native.core.poll_direct(&mut self.buffer, limit)?;
         native.core.resolve_into(&self.buffer, &mut self.ready);
-        Ok(native.core.counters.wakeups.get() != before)
+        self.looked |= counters.polls.get() != before.1;
+        Ok(counters.wakeups.get() != before.0)
     }
 
     /// Sleeps until the VM, a timer or another thread wakes us.
