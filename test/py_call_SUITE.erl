@@ -38,6 +38,7 @@
     a_computing_function_holds_up_nobody/1,
     threads_have_a_limit/1,
     idle_threads_end/1,
+    threads_end_though_calls_go_on/1,
     a_full_queue_is_overload/1,
     a_cast_runs_and_its_failure_is_logged/1,
     a_cast_outlives_its_caller/1,
@@ -356,12 +357,34 @@ too_many_blocked() ->
     ok.
 
 idle_threads_end(_Config) ->
+    ok = many_threads(),
+    eventually:is(1, fun() -> maps:get(threads, py_calls:info()) end).
+
+many_threads() ->
     {ok, _} = py:call(called, hold, []),
     Tasks = blocked(6),
     eventually:is(true, fun() -> maps:get(threads, py_calls:info()) >= 6 end),
     {ok, _} = py:call(called, release, []),
     _ = [?assertEqual({ok, <<"released">>}, py:await(Task)) || Task <- Tasks],
-    eventually:is(1, fun() -> maps:get(threads, py_calls:info()) end).
+    ok.
+
+threads_end_though_calls_go_on(_Config) ->
+    ok = many_threads(),
+    Callers = [spawn_link(fun call_on/0) || _ <- lists:seq(1, 100)],
+    %% One is enough; there may be a second, for a call that took long on a busy machine.
+    eventually:is(true, fun() -> maps:get(threads, py_calls:info()) =< 2 end),
+    _ = [
+        begin
+            unlink(Caller),
+            exit(Caller, kill)
+        end
+     || Caller <- Callers
+    ],
+    ok.
+
+call_on() ->
+    {ok, 3} = py:call(called, add, [1, 2]),
+    call_on().
 
 a_full_queue_is_overload(_Config) ->
     called:in_node([{call_threads, 1}, {call_queue, 10}], overload, ?MODULE).

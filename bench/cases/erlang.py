@@ -42,6 +42,12 @@ _case(
     True,
     bare=_two_wakes,
 )
+_case(
+    "after_pause",
+    "us",
+    "The same after 10 ms: all threads sleep, but the caches are not as cold; the median.",
+    True,
+)
 _case("cast", "casts/s", "py:cast of a plain function, until all have run.")
 _case("stream", "items/s", "py:stream of an asynchronous generator, all items wanted at once.")
 _case("fold", "items/s", "py:fold over an asynchronous generator.")

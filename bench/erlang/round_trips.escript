@@ -44,7 +44,9 @@ run("own_loop_" ++ Callers, Seconds) ->
     Ask = fun(N) -> py_event_loop:run(Loop, ?ASKED, increment_later, [N]) end,
     ask(Ask, list_to_integer(Callers), Seconds);
 run("after_idle", Seconds) ->
-    after_idle(Seconds);
+    after_rest(50, Seconds);
+run("after_pause", Seconds) ->
+    after_rest(10, Seconds);
 run("cast", Seconds) ->
     casts(Seconds);
 run("stream", Seconds) ->
@@ -110,11 +112,11 @@ ask_times(Ask, N, Times) ->
     ask_times(Ask, Expected, Times - 1).
 
 %% The loop and the VM have gone to sleep before each.
-after_idle(Seconds) ->
+after_rest(Ms, Seconds) ->
     {ok, 1} = py:call(?ASKED, increment_later, [0]),
     Taken = [
         begin
-            timer:sleep(50),
+            timer:sleep(Ms),
             Began = now_ns(),
             {ok, 8} = py:call(?ASKED, increment_later, [7]),
             now_ns() - Began

@@ -14,6 +14,7 @@ mod futex;
 #[cfg(loom)]
 mod model;
 pub mod poll;
+pub mod thread;
 pub mod time;
 pub mod timerfd;
 

@@ -3,9 +3,9 @@
 //! One thread does all calls one after another as long as they are short: with one GIL more
 //! threads would only hand it to and fro. A *standby* thread watches. When calls wait and none
 //! has ended for a while, the functions that run are blocked or compute: the standby becomes a
-//! worker (or wakes one that is idle), and a new standby is started, up to the limit. Workers beyond
-//! the first end when they had nothing to do for some seconds. A call that finds a worker that is
-//! not blocked wakes no other.
+//! worker (or wakes one that is idle), and a new standby is started, up to the limit. (Unless the
+//! worker only waits for a CPU: another would, too.) Workers beyond the first end when they had nothing
+//! to do for some seconds. A call that finds a worker that is not blocked wakes no other.
 //!
 //! A worker that runs out of calls looks for more for a while before it sleeps, if that has paid
 //! lately (`call_threads/spin.rs`): to be woken takes longer than most calls.
@@ -15,19 +15,23 @@
 
 mod outside;
 mod queue;
+mod sleepers;
 mod spin;
+mod standby;
+mod worker;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
 
-use event_loop::{now_ns, Spin, WaitPolicy};
+use event_loop::sys::thread::Thread;
 use pyo3::prelude::*;
 
 pub use outside::outside;
 use queue::Queue;
+use sleepers::Sleepers;
+use worker::worker;
 
 use super::calls;
 use super::plain_streams::{self, Slice};
@@ -36,22 +40,6 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Refused};
 use crate::tasks::{Request, Task};
-
-/// So long may calls wait for a call that does not end before another thread takes them.
-const PATIENCE: Duration = Duration::from_millis(2);
-/// One caller after another needs some 10 us for its next call. With many of them there are calls
-/// anyway, and a longer spin would only keep their schedulers from a CPU.
-const SPIN: WaitPolicy = WaitPolicy {
-    spin_start_ns: 10_000,
-    spin_max_ns: 20_000,
-    short_ns: 200_000,
-    direct_ns: 0,
-    near_timer_ns: 0,
-    own_timer_ns: 0,
-    beam_margin_ns: 0,
-};
-/// So long a thread beyond the first stays without work.
-const IDLE: Duration = Duration::from_secs(3);
 
 pub enum Job {
     Call {
@@ -95,6 +83,10 @@ struct Pool {
     workers: usize,
     /// Of these, waiting.
     idle: usize,
+    /// Of these, asleep, or about to hear that they are not any more.
+    sleepers: Sleepers,
+    /// The worker that was last to take calls.
+    latest: Option<Thread>,
     /// Workers whose call was running when none had ended for a while, and has not ended since. A
     /// worker knows by [`AGE`] whether it is one. Should the count be wrong, it is right again when
     /// next nobody gets on, or all are idle.
@@ -120,6 +112,8 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     queue: Queue::new(),
     workers: 0,
     idle: 0,
+    sleepers: Sleepers::new(),
+    latest: None,
     blocked: 0,
     spinning: false,
     standby: false,
@@ -136,7 +130,6 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// How often nobody got on. Written under the pool's lock; a worker that misses a change sees it
 /// after its next call. Relaxed.
 static AGE: AtomicU64 = AtomicU64::new(0);
-static WORK: Condvar = Condvar::new();
 static WATCH: Condvar = Condvar::new();
 
 fn pool() -> MutexGuard<'static, Pool> {
@@ -236,7 +229,7 @@ impl Pool {
         self.told = true;
         match std::mem::take(&mut self.spinning) {
             true => spin::tell(),
-            false => WORK.notify_one(),
+            false => self.sleepers.wake_last(),
         }
     }
 
@@ -271,126 +264,4 @@ fn start(body: fn()) -> bool {
         .stack_size(8 << 20)
         .spawn(body)
         .is_ok()
-}
-
-/// Attached once for the life of the thread, so that Python keeps its state of the thread;
-/// waiting is done detached.
-fn worker() {
-    outside::this_is_a_call_thread();
-    Python::attach(|py| py.detach(work));
-}
-
-fn work() {
-    ensure_standby();
-    let mut habit = Spin::new(&SPIN);
-    let mut began = AGE.load(Ordering::Relaxed);
-    while wait_for_work(&mut habit, &mut began) {
-        Python::attach(|py| {
-            while let Some(job) = next(&mut began) {
-                job.run(py);
-                ENDED.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-    }
-}
-
-fn next(began: &mut u64) -> Option<Job> {
-    let taken = queue::take();
-    if taken.is_some() && AGE.load(Ordering::Relaxed) == *began {
-        return taken;
-    }
-    let mut pool = pool();
-    pool.gone_on(began);
-    let job = taken.or_else(|| pool.queue.advance());
-    if !pool.queue.is_empty() {
-        pool.have_watched();
-    }
-    job
-}
-
-/// `false`: this thread has been idle long enough, and is not the last one.
-fn wait_for_work(habit: &mut Spin, began: &mut u64) -> bool {
-    let since = now_ns();
-    let mut pool = pool();
-    pool.gone_on(began);
-    pool.idle += 1;
-    if pool.idle == pool.workers {
-        pool.blocked = 0;
-    }
-    if pool.queue.is_empty() && !pool.spinning && habit.budget() > 0 {
-        pool.spinning = true;
-        spin::begin();
-        drop(pool);
-        let told = spin::run(habit, since);
-        pool = self::pool();
-        // Whoever told us has cleared it, and another may spin by now. Should both be wrong, a
-        // worker that spins looks at the queue before it sleeps, as we do.
-        pool.spinning &= told;
-    }
-    loop {
-        pool.told = false;
-        if !pool.queue.is_empty() {
-            pool.idle -= 1;
-            habit.note_wait(now_ns().saturating_sub(since));
-            *began = AGE.load(Ordering::Relaxed);
-            return true;
-        }
-        let (again, waited) = WORK
-            .wait_timeout(pool, IDLE)
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        pool = again;
-        if waited.timed_out() && pool.queue.is_empty() && pool.workers > 1 {
-            pool.idle -= 1;
-            pool.workers -= 1;
-            return false;
-        }
-    }
-}
-
-fn ensure_standby() {
-    let mut pool = pool();
-    if !pool.standby && pool.workers < pool.max_threads {
-        // Without memory for another thread calls wait for the ones before them.
-        pool.standby = start(standby);
-        // It begins with a look at the queue.
-        pool.watching = true;
-    }
-}
-
-/// Waits until it is needed, then becomes a worker.
-fn standby() {
-    {
-        let mut pool = pool();
-        loop {
-            if std::mem::take(&mut pool.needed) {
-                break;
-            }
-            if pool.queue.is_empty() {
-                pool.watching = false;
-                pool = WATCH
-                    .wait(pool)
-                    .unwrap_or_else(|poisoned| poisoned.into_inner());
-                continue;
-            }
-            pool.watching = true;
-            let ended = ENDED.load(Ordering::Relaxed);
-            (pool, _) = WATCH
-                .wait_timeout(pool, PATIENCE)
-                .unwrap_or_else(|poisoned| poisoned.into_inner());
-            if ENDED.load(Ordering::Relaxed) != ended || pool.queue.is_empty() {
-                continue;
-            }
-            pool.nobody_gets_on();
-            if pool.idle > 0 {
-                pool.tell_idle();
-                continue;
-            }
-            pool.needed = false;
-            break;
-        }
-        pool.standby = false;
-        pool.watching = false;
-        pool.workers += 1;
-    }
-    worker();
 }
