@@ -39,7 +39,7 @@ pub struct Loop {
     pub(super) born: bool,
     /// Let go of by `close()`, and its fds with it.
     pub(super) native: GilCell<Option<Arc<NativeLoop>>>,
-    id: u64,
+    pub(super) id: u64,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
     pub debug: GilValue<bool>,

@@ -2,7 +2,6 @@
 //! tasks whose end is the answer.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Arc;
 
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
@@ -23,7 +22,7 @@ use super::turn;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::loops::{NativeLoop, Work};
+use crate::loops::Work;
 use crate::output::lines;
 use crate::tasks::{Place, Request, Task, What};
 
@@ -125,18 +124,18 @@ fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
 /// done callback nor another turn, and nobody to listen for its caller's death.
 fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) -> PyResult<()> {
     let py = slf.py();
-    let Ok(native) = &slf.get().native(py) else {
+    if !slf.get().with_native(py, |_| true) {
         calls::close(&value);
         return Ok(());
-    };
-    if !task.begin(Place::Loop(Arc::downgrade(native))) {
+    }
+    if !task.begin(Place::Loop(slf.get().id)) {
         calls::close(&value);
-        native.requests.forget(task.id);
+        forget(slf, task.id);
         return Ok(());
     }
     let queued = || slf.get().ready.with(py, |ready| ready.len());
     let before = queued();
-    let (asyncio_task, sink) = match make_task(slf, native, task, &value) {
+    let (asyncio_task, sink) = match make_task(slf, task, &value) {
         Ok(made) => made,
         Err(error) => {
             calls::close(&value);
@@ -168,14 +167,14 @@ type Made<'py> = (Bound<'py, PyAny>, Option<Py<Sink>>);
 
 fn make_task<'py>(
     slf: &Bound<'py, Loop>,
-    native: &Arc<NativeLoop>,
     task: &Ref<Task>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Made<'py>> {
     let py = slf.py();
     let (value, sink) = match task.is_stream {
         true => {
-            loop_streams::drive(native, task, value).map(|(driver, sink)| (driver, Some(sink)))?
+            let native = slf.get().native(py)?;
+            loop_streams::drive(&native, task, value).map(|(driver, sink)| (driver, Some(sink)))?
         }
         false => (value.clone(), None),
     };
@@ -337,7 +336,9 @@ impl Ended {
 
 /// The loop has nothing more to do with a task. One that is closed has forgotten all.
 fn forget(slf: &Bound<'_, Loop>, id: u64) {
-    if let Ok(native) = slf.get().native(slf.py()) {
+    // Without counting a reference, as all schedulers do that ask it.
+    slf.get().with_native(slf.py(), |native| {
         native.requests.forget(id);
-    }
+        true
+    });
 }

@@ -20,7 +20,7 @@ mod flow;
 use std::ffi::CStr;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use event_loop::now_ns;
@@ -35,7 +35,7 @@ use crate::beam::forked;
 use crate::beam::message::{self, Sender};
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
-use crate::loops::NativeLoop;
+use crate::loops::registry;
 use crate::output::Origin;
 use crate::python::plain_streams;
 
@@ -44,8 +44,8 @@ use crate::python::plain_streams;
 pub enum Place {
     /// A plain function on a call thread. Python cannot be interrupted there: it is reported.
     CallThread,
-    /// A coroutine on this loop, which cancels it at its `await`.
-    Loop(Weak<NativeLoop>),
+    /// A coroutine on the loop of this number, which cancels it at its `await`.
+    Loop(u64),
     /// A plain generator between two items, on no thread: its turn will come.
     SetAside,
 }
@@ -208,8 +208,8 @@ impl Task {
             place
         };
         match place {
-            Some(Place::Loop(native)) => {
-                if let Some(native) = native.upgrade() {
+            Some(Place::Loop(id)) => {
+                if let Some(native) = registry::get(id) {
                     native.requests.cancel(&native, self.id);
                 }
             }
@@ -362,10 +362,10 @@ impl Ref<Task> {
     /// `py:cancel/1`. What waits is answered at once, a coroutine when it has ended.
     pub fn cancel(&self, sender: Sender<'_>) {
         let on_loop = match &self.lock().phase {
-            Phase::Running(Place::Loop(native)) => native.upgrade(),
+            Phase::Running(Place::Loop(id)) => Some(*id),
             _ => None,
         };
-        match on_loop {
+        match on_loop.and_then(registry::get) {
             Some(native) => native.requests.cancel(&native, self.id),
             None => self.fail(sender, atoms::cancelled()),
         }

@@ -12,6 +12,7 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::Ref;
+use crate::loops::registry;
 use crate::python::plain_streams;
 
 /// Guarded by the task's lock.
@@ -89,8 +90,8 @@ impl Task {
             }
         };
         match waits_at {
-            Place::Loop(native) => {
-                if let Some(native) = native.upgrade() {
+            Place::Loop(id) => {
+                if let Some(native) = registry::get(id) {
                     native.requests.demanded(&native, self.id);
                 }
             }
