@@ -104,7 +104,7 @@ def _opening(run: Run) -> str:
     results, plan = run.results, run.plan
     seconds = f"{plan.budget.seconds:g} s"
     text = f"Written by `{run.command}`: {plan.rounds} rounds of {seconds} a case."
-    longer = " and of ".join(f'"{GROUPS[group]}"' for group in LONGER_GROUPS)
+    longer = ", ".join(f'"{GROUPS[group]}"' for group in LONGER_GROUPS)
     text += f" Samples of {longer} take {LONGER} times as long."
     if plan.budget.scale != 1:
         text += f" Sizes are {plan.budget.scale:g} of the full ones: these figures mean nothing."

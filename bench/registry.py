@@ -83,9 +83,9 @@ BareCase = Callable[[Budget], Sample]
 #: Gets the contender's name.
 NamedCase = Callable[[str, Budget], Sample]
 
-#: Samples of these groups take so many times longer: much of them is the work of other programs and
-#: of the kernel, so they scatter more.
-LONGER_GROUPS = ("stacks", "processes")
+#: Samples of these groups take so many times longer: much of them is the work of other programs, of
+#: the kernel and of the VM, so they scatter more.
+LONGER_GROUPS = ("stacks", "processes", "erlang")
 LONGER = 4
 
 LOOPS = ("asyncio", "uvloop", "rloop", "erlang_loop")
