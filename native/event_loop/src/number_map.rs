@@ -1,4 +1,4 @@
-//! Maps by numbers that we gave out ourselves: nobody can choose them so that they collide, so the
+//! Maps by numbers that we or the VM gave out: nobody can choose them so that they collide, so the
 //! standard library's hash, which guards against that, is not needed. It takes twenty times as long.
 
 use std::collections::HashMap;
@@ -19,13 +19,14 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // An odd number near 2^64 divided by the golden ratio: the upper bits, by which the map tells
-        // entries apart, depend on all bits of the number.
+        // 2^64 divided by the golden ratio, made odd: the upper bits, by which the map tells entries
+        // apart, depend on all bits of the number.
         self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
     fn finish(&self) -> u64 {
-        // The lower bits, which choose the place, depend on the lower bits of the number only.
+        // The lower bits, which choose the place, depend on lower bits of the number only: the upper
+        // ones are mixed into them.
         self.0 ^ (self.0 >> 32)
     }
 }

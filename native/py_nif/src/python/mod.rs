@@ -10,9 +10,9 @@
 //! `erlang_mailbox`.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), which
-//! knows its `callers`. A loop
-//! that Erlang started (`loop_thread`) gets its place from `runners`: a thread that is a `runner`
-//! of loops, each of them `carried`, and whose `load` decides whether it gets more.
+//! knows its `callers`. A loop that Erlang started (`loop_thread`) gets its place from `runners`: a
+//! thread that is a `runner` of loops, each of them `carried`, and whose `load` decides whether it
+//! gets more.
 //! Streams are requests too: `loop_streams` of asynchronous generators, `plain_streams` of all
 //! that call threads iterate over. `origin` knows who asked for the code that runs, and `output`
 //! is what that code prints and logs.

@@ -15,8 +15,9 @@ use super::offer::Offer;
 use crate::error::Result;
 use crate::loops::NativeLoop;
 
-/// The fds are looked at at least this often, however much else there is to do: looking costs as much
-/// as several callbacks, and this much later is not noticed (`bench/`: call_soon chain).
+/// How often the fds are looked at while there is other work. Not more, as looking costs as much as
+/// several callbacks and this much later is not noticed (`bench/`: call_soon chain); and not less,
+/// however much that is.
 pub const LOOK_EVERY_NS: u64 = 50_000;
 
 /// What a thread needs to wait on a loop. Taken out of the loop meanwhile: two threads waiting on

@@ -84,7 +84,11 @@ impl Watched {
 
     /// It could go on and has hardly had a CPU: calls wait because the machine has too much to do.
     fn wants_a_cpu(self) -> bool {
-        let spent = self.thread.cpu_ns().map(|now| now - self.cpu_ns);
+        // Less than before: another thread has its number by now.
+        let spent = self
+            .thread
+            .cpu_ns()
+            .and_then(|now| now.checked_sub(self.cpu_ns));
         let hardly = spent.is_some_and(|spent| u128::from(spent) < PATIENCE.as_nanos() / 2);
         hardly && self.thread.is_runnable()
     }
