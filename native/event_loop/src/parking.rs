@@ -124,6 +124,13 @@ impl Parking {
         self.state.word().load(Ordering::Acquire) == NOTIFIED
     }
 
+    /// Whether the owner's thread sleeps, or is about to: a hint, for it may be up by now.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        // Relaxed: nothing is concluded from it but how to call `wake`.
+        matches!(self.state.word().load(Ordering::Relaxed), POLLING | PARKED)
+    }
+
     /// Takes a waiting wake, if there is one.
     pub fn take_notified(&self) -> bool {
         self.change(NOTIFIED, AWAKE)
@@ -259,7 +266,8 @@ mod tests {
         parking.wake();
         assert!(parking.is_notified());
         assert!(!parking.begin_polling());
-        assert!(parking.begin_polling() && !parking.end_polling());
+        assert!(!parking.is_asleep());
+        assert!(parking.begin_polling() && parking.is_asleep() && !parking.end_polling());
         parking.wake();
         assert_eq!(
             parking.park(|| unreachable!("not to sleep"), None),

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::{Direction, Mode};
+use event_loop::{now_ns, Direction, Mode};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -54,6 +54,24 @@ impl Loop {
             native.core.wake();
             true
         });
+    }
+
+    /// As [`wake`](Self::wake), by a thread that has just queued a callback. A loop that has slept for
+    /// a while is woken without the GIL: it needs it at once, and the kernel may well let the thread
+    /// that is woken run first. One that has slept for a moment is being posted to all the time, and
+    /// is left to find many callbacks when we let go of the GIL by ourselves.
+    pub fn wake_to_run(&self, py: Python<'_>) {
+        let sleeps = self.with_native(py, |native| {
+            let sleeps = native.core.parking.is_asleep()
+                && now_ns().saturating_sub(self.last_look.get(py)) > native.policy.short_ns;
+            if !sleeps {
+                native.core.wake();
+            }
+            sleeps
+        });
+        if let Some(native) = sleeps.then(|| self.native(py)).and_then(Result::ok) {
+            py.detach(|| native.core.wake());
+        }
     }
 
     /// What debug mode checks of every callback.

@@ -73,7 +73,7 @@ impl FastMethod for CallSoonThreadsafe {
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let handle = build(slf, given, "call_soon_threadsafe", false)?;
         slf.get().push(slf.py(), handle.clone().unbind());
-        slf.get().wake(slf.py());
+        slf.get().wake_to_run(slf.py());
         Ok(handle.into_any())
     }
 }
