@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 
 from bench.registry import Budget, Loop, Sample, begin, case, per_second, require
@@ -85,3 +86,27 @@ async def executor(loop: Loop, budget: Budget) -> Sample:
     sample = per_second(count, began)
     await loop.shutdown_default_executor()
     return sample
+
+
+# Does not count: most of it is CPython's code in cold caches, whatever the loop. It is what
+# `after_idle`, the same asked by Erlang, is to be read against.
+@case("after_idle_thread", group=GROUP, unit="us", less_is_better=True, counts=False)
+async def after_idle_thread(loop: Loop, budget: Budget) -> Sample:
+    """run_coroutine_threadsafe after 50 ms of rest, until its thread has the answer; the median."""
+
+    async def increment(number: int) -> int:
+        return number + 1
+
+    def ask() -> float:
+        # As `after_idle` of Erlang's processes: the loop, the core and its caches have gone cold.
+        time.sleep(0.05)
+        began = time.perf_counter()
+        answer = asyncio.run_coroutine_threadsafe(increment(7), loop).result()
+        taken = time.perf_counter() - began
+        require(answer == 8, "a wrong answer: {}", answer)
+        return taken
+
+    count = budget.count(40)
+    taken = await loop.run_in_executor(None, lambda: [ask() for _ in range(count)])
+    await loop.shutdown_default_executor()
+    return Sample(statistics.median(taken) * 1e6)

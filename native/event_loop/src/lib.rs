@@ -12,6 +12,7 @@
 //! | [`error`] | everything that can go wrong here |
 //! | [`event_loop`](EventLoop) | the parts tied together |
 //! | [`inbox`] | work posted by other threads |
+//! | [`lateness`] | how much earlier to be woken for a deadline |
 //! | [`life`] | new, running, stopping, closed |
 //! | [`number_map`] | maps by numbers that we gave out |
 //! | [`parking`] | sleep and wake without losing a wake-up |
@@ -35,6 +36,7 @@ pub mod error;
 #[cfg(not(loom))]
 mod event_loop;
 pub mod inbox;
+pub mod lateness;
 pub mod life;
 pub mod number_map;
 pub mod parking;
@@ -55,6 +57,7 @@ pub use error::{Error, Result};
 #[cfg(not(loom))]
 pub use event_loop::EventLoop;
 pub use inbox::{Inbox, PushError};
+pub use lateness::Lateness;
 pub use life::{Life, State};
 pub use number_map::NumberMap;
 pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};

@@ -112,6 +112,12 @@ impl Spin {
         }
     }
 
+    /// How long it spins when nothing is known, in nanoseconds; 0 if it never does.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.start
+    }
+
     /// How long to spin now, in nanoseconds; 0 for not at all.
     #[must_use]
     pub fn budget(&self) -> u64 {
@@ -279,7 +285,7 @@ mod tests {
         ] {
             spin.hit();
             spin.note_wait(0);
-            assert_eq!(spin.budget(), 0);
+            assert_eq!((spin.budget(), spin.first()), (0, 0));
         }
     }
 

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use event_loop::{now_ns, EventBuffer, Parked, Ready, Spin};
+use event_loop::{now_ns, EventBuffer, Lateness, Parked, Ready, Spin};
 
 use super::load::Load;
 use super::offer::Offer;
@@ -25,6 +25,8 @@ pub const LOOK_EVERY_NS: u64 = 50_000;
 pub struct Waiting {
     buffer: EventBuffer,
     spin: Spin,
+    /// Of deadlines that are near.
+    lateness: Lateness,
     pub ready: Vec<Ready>,
     /// Whether the fds were looked at in this wait, and which one was the last in which they were, by
     /// its beginning.
@@ -36,9 +38,11 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn new(native: &NativeLoop) -> Self {
+        let spin = Spin::new(&native.policy);
         Waiting {
             buffer: EventBuffer::new(),
-            spin: Spin::new(&native.policy),
+            lateness: Lateness::new(spin.first()),
+            spin,
             ready: Vec::new(),
             looked: false,
             last_look: 0,
@@ -128,25 +132,32 @@ impl Waiting {
             return Ok(false);
         }
         let end = started.saturating_add(budget);
+        let spun = self.look_until(native, end, deadline)?;
+        match spun {
+            Spun::Met => self.spin.hit(),
+            Spun::Over => self.spin.miss(),
+            Spun::Crowded => self.spin.crowded(),
+        }
+        Ok(spun == Spun::Met)
+    }
+
+    /// Looks again and again, while nobody else wants this CPU.
+    fn look_until(&mut self, native: &NativeLoop, end: u64, deadline: Option<u64>) -> Result<Spun> {
         let mut cpu = Offer::default();
         loop {
             if native.core.parking.take_notified() {
-                self.spin.hit();
-                return Ok(true);
+                return Ok(Spun::Met);
             }
             self.look(native)?;
             let now = now_ns();
             if !self.ready.is_empty() || deadline.is_some_and(|deadline| deadline <= now) {
-                self.spin.hit();
-                return Ok(true);
+                return Ok(Spun::Met);
             }
             if now >= end {
-                self.spin.miss();
-                return Ok(false);
+                return Ok(Spun::Over);
             }
             if cpu.is_taken() {
-                self.spin.crowded();
-                return Ok(false);
+                return Ok(Spun::Crowded);
             }
         }
     }
@@ -159,14 +170,38 @@ impl Waiting {
             return Ok(false);
         }
         let left = deadline.map(|deadline| deadline.saturating_sub(now_ns()));
-        let limit = match left {
-            Some(left) if left < policy.near_timer_ns => left,
-            _ => policy.direct_ns,
-        };
-        let notified = self.poll_for(native, Some(limit))?;
+        if let (Some(deadline), Some(left)) = (deadline, left) {
+            if left < policy.near_timer_ns {
+                return self.wait_in_time(native, deadline, left).map(|()| true);
+            }
+        }
+        let notified = self.poll_for(native, Some(policy.direct_ns))?;
         Ok(notified
             || !self.ready.is_empty()
             || deadline.is_some_and(|deadline| deadline <= now_ns()))
+    }
+
+    /// Waits for a deadline that is near, `left` nanoseconds from now, and not longer than that if
+    /// it can be helped.
+    fn wait_in_time(&mut self, native: &NativeLoop, deadline: u64, left: u64) -> Result<()> {
+        let ahead = self.lateness.ahead(left);
+        if self.poll_for(native, Some(left - ahead))? || !self.ready.is_empty() {
+            return Ok(());
+        }
+        let now = now_ns();
+        self.lateness
+            .note(now.saturating_sub(deadline.saturating_sub(ahead)));
+        if now >= deadline {
+            return Ok(());
+        }
+        match self.look_until(native, deadline, Some(deadline))? {
+            Spun::Met | Spun::Over => Ok(()),
+            Spun::Crowded => {
+                self.lateness.crowded();
+                let left = deadline.saturating_sub(now_ns());
+                self.poll_for(native, Some(left)).map(drop)
+            }
+        }
     }
 
     /// `true`: somebody woke the loop.
@@ -200,6 +235,16 @@ impl Waiting {
             }
         }
     }
+}
+
+/// How a spin ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spun {
+    /// Something happened, or the deadline came.
+    Met,
+    Over,
+    /// Somebody else wants the CPU.
+    Crowded,
 }
 
 /// The kernel rounds a thread's timeouts up by 50 us unless told otherwise, once for each thread.
