@@ -7,9 +7,9 @@
 //! it is an amount that most wake-ups exceed: they come late by the rest, without any spinning, and
 //! the few that come early spin for the little that is left.
 
-/// What a wake-up that came earlier than expected weighs against one that came later: four times, so
-/// that it settles well below the middle.
+/// It moves by this part of what a wake-up came earlier than expected,
 const FALL: u64 = 4;
+/// and by this of what it came later: so it settles well below the middle.
 const RISE: u64 = 16;
 
 /// Of one thread.
