@@ -59,6 +59,8 @@ pub struct Loop {
     /// Nanoseconds after which a handler is named (`blocking`).
     pub threshold: GilValue<Option<u64>>,
     pub last_look: GilValue<u64>,
+    /// When the loop last began to wait.
+    pub rests_since: GilValue<u64>,
     /// When the clock was last read at the beginning of a turn ([`event_loop::ticks`]).
     pub last_clocked: GilValue<u64>,
     /// `_before_sleep()` is to be called.
@@ -145,6 +147,7 @@ impl Loop {
             timers: GilCell::default(),
             fds: GilCell::default(),
             last_look: GilValue::default(),
+            rests_since: GilValue::default(),
             last_clocked: GilValue::default(),
             before_sleep: GilValue::default(),
             between: GilValue::default(),

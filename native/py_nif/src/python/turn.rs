@@ -141,6 +141,7 @@ fn block(
 ) -> crate::error::Result<()> {
     let py = slf.py();
     let this = slf.get();
+    this.rests_since.set(py, now);
     let (deadline, buried) = this.timers.with(py, |timers| {
         (timers.next_deadline_by(now), timers.take_buried())
     });
