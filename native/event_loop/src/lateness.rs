@@ -32,8 +32,12 @@ impl Lateness {
         self.expected.min(left)
     }
 
-    /// The thread was woken so many nanoseconds after the time it had asked for.
-    pub fn note(&mut self, late: u64) {
+    /// The thread is up at `now` and had asked for `asked`. `false`: something else has ended its
+    /// sleep (a signal, or nothing at all), of which there is nothing to learn; it sleeps again.
+    pub fn is_time(&mut self, now: u64, asked: u64) -> bool {
+        let Some(late) = now.checked_sub(asked) else {
+            return false;
+        };
         // One that was very late was kept from its CPU by others.
         let late = late.min(self.most);
         if late > self.expected {
@@ -41,6 +45,7 @@ impl Lateness {
         } else {
             self.expected -= (self.expected - late).div_ceil(FALL);
         }
+        true
     }
 
     /// While the rest was spun, somebody else wanted the CPU: it is learnt anew.
@@ -54,13 +59,19 @@ mod tests {
     use super::*;
 
     const MOST: u64 = 50_000;
+    /// When it had asked to be woken.
+    const ASKED: u64 = 1_000_000_000;
+
+    fn woken(lateness: &mut Lateness, late: u64) {
+        assert!(lateness.is_time(ASKED + late, ASKED));
+    }
 
     #[test]
     fn settles_where_most_are_later() {
         let mut lateness = Lateness::new(MOST);
         assert_eq!(lateness.ahead(1_000_000), 0, "nothing is known");
         let lates = [20_000, 30_000, 40_000, 30_000, 25_000];
-        (0..100).for_each(|_| lates.iter().for_each(|late| lateness.note(*late)));
+        (0..100).for_each(|_| lates.iter().for_each(|late| woken(&mut lateness, *late)));
         let ahead = lateness.ahead(1_000_000);
         let later = lates.iter().filter(|late| **late > ahead).count();
         assert!(later >= 3, "{later} of 5 were later than {ahead}");
@@ -71,23 +82,31 @@ mod tests {
     #[test]
     fn one_early_wake_up_outweighs_several_late_ones() {
         let mut lateness = Lateness::new(MOST);
-        (0..1000).for_each(|_| lateness.note(40_000));
+        (0..1000).for_each(|_| woken(&mut lateness, 40_000));
         assert_eq!(lateness.ahead(MOST), 40_000);
-        lateness.note(0);
+        woken(&mut lateness, 0);
         assert_eq!(lateness.ahead(MOST), 30_000);
-        (0..3).for_each(|_| lateness.note(40_000));
+        (0..3).for_each(|_| woken(&mut lateness, 40_000));
         assert!(lateness.ahead(MOST) < 32_000);
     }
 
     #[test]
     fn never_more_than_allowed() {
         let mut lateness = Lateness::new(MOST);
-        (0..1000).for_each(|_| lateness.note(10_000_000));
+        (0..1000).for_each(|_| woken(&mut lateness, 10_000_000));
         assert_eq!(lateness.ahead(u64::MAX), MOST);
         lateness.crowded();
         assert_eq!(lateness.ahead(u64::MAX), 0);
         let mut never = Lateness::new(0);
-        never.note(10_000);
+        woken(&mut never, 10_000);
         assert_eq!(never.ahead(u64::MAX), 0);
+    }
+
+    #[test]
+    fn a_sleep_that_ended_before_its_time_is_no_reason_to_spin() {
+        let mut lateness = Lateness::new(MOST);
+        (0..1000).for_each(|_| woken(&mut lateness, 40_000));
+        assert!(!lateness.is_time(ASKED - 1, ASKED));
+        assert_eq!(lateness.ahead(MOST), 40_000, "nothing was learnt");
     }
 }

@@ -188,10 +188,9 @@ impl Waiting {
         if self.poll_for(native, Some(left - ahead))? || !self.ready.is_empty() {
             return Ok(());
         }
+        // What is left then is not more than `ahead`. Otherwise the next turn waits again.
         let now = now_ns();
-        self.lateness
-            .note(now.saturating_sub(deadline.saturating_sub(ahead)));
-        if now >= deadline {
+        if !self.lateness.is_time(now, deadline - ahead) || now >= deadline {
             return Ok(());
         }
         match self.look_until(native, deadline, Some(deadline))? {
