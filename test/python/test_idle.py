@@ -45,6 +45,18 @@ async def test_parked_through_the_vm(loop):
 
 
 @pytest.mark.ours
+async def test_ticks_get_up_once(loop):
+    """A timer that nothing follows is not waited after: the loop parks at once."""
+    await asyncio.sleep(0.05)
+    before = loop._counters()
+    for _ in range(10):
+        await asyncio.sleep(0.05)
+    after = loop._counters()
+    assert after["parks"] >= before["parks"] + 10
+    assert after["polls"] - before["polls"] < 15
+
+
+@pytest.mark.ours
 async def test_events_of_a_parked_loop(loop):
     """Data, a wake from a thread and a timer each reach a loop that is parked."""
     near, far = socket.socketpair()

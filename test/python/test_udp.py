@@ -211,6 +211,45 @@ async def test_10_000_datagrams(loop):
                     assert data == b"%d %d" % (burst, number)
 
 
+async def test_others_run_during_a_burst(loop):
+    """However many datagrams wait, callbacks get their turn between them."""
+    turns = []
+
+    def turn() -> None:
+        turns.append(served.received.qsize())
+        if turns[-1] < 200:
+            loop.call_soon(turn)
+
+    async with endpoint(local_addr=LOCAL) as (server, served):
+        with socket.socket(type=socket.SOCK_DGRAM) as client:
+            client.connect(address(server))
+            for number in range(200):
+                client.send(b"%d" % number)
+        turn()
+        received = [(await served.received.get())[0] for _ in range(200)]
+    assert received == [b"%d" % number for number in range(200)]
+    assert max(after - before for before, after in zip(turns, turns[1:])) <= 32
+
+
+@pytest.mark.parametrize("last", [1, 3, 4, 10, 32, 33])
+async def test_nothing_arrives_after_close(loop, last):
+    """Also if more had been received by then."""
+
+    class Closing(Datagrams):
+        def datagram_received(self, data: bytes, addr: object) -> None:
+            super().datagram_received(data, addr)
+            if self.received.qsize() == last:
+                transport.close()
+
+    transport, protocol = await loop.create_datagram_endpoint(Closing, local_addr=LOCAL)
+    with socket.socket(type=socket.SOCK_DGRAM) as client:
+        client.connect(address(transport))
+        for _ in range(40):
+            client.send(b"x")
+    assert await protocol.lost is None
+    assert protocol.received.qsize() == last
+
+
 async def test_flow_control(loop, tmp_path):
     """A Unix socket that nobody reads blocks, so the transport's queue grows and pauses us."""
     paused, resumed = asyncio.Event(), asyncio.Event()

@@ -22,6 +22,7 @@
 //! | [`timers`] | deadlines, earliest first |
 //! | [`vigil`] | when a watcher over many may sleep |
 //! | [`wait`] | how long to spin, and who keeps the next deadline |
+//! | [`warmth`] | whether to expect something soon |
 //! | [`watches`] | who wants to hear about which fd |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
 
@@ -48,6 +49,7 @@ pub mod sys;
 pub mod timers;
 pub mod vigil;
 pub mod wait;
+pub mod warmth;
 pub mod watches;
 
 pub use clock::{now_ns, ticks};
@@ -67,4 +69,5 @@ pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
 pub use vigil::{Alarm, Vigil};
 pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
+pub use warmth::Warmth;
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use event_loop::{now_ns, EventBuffer, Lateness, Parked, Ready, Spin};
+use event_loop::{now_ns, EventBuffer, Lateness, Parked, Ready, Spin, Warmth};
 
 use super::load::Load;
 use super::offer::Offer;
@@ -27,6 +27,7 @@ pub struct Waiting {
     spin: Spin,
     /// Of deadlines that are near.
     lateness: Lateness,
+    warmth: Warmth,
     pub ready: Vec<Ready>,
     /// Whether the fds were looked at in this wait, and which one was the last in which they were, by
     /// its beginning.
@@ -43,6 +44,7 @@ impl Waiting {
             buffer: EventBuffer::new(),
             lateness: Lateness::new(spin.first()),
             spin,
+            warmth: Warmth::new(native.policy.direct_ns),
             ready: Vec::new(),
             looked: false,
             last_look: 0,
@@ -116,13 +118,20 @@ impl Waiting {
         deadline: Option<u64>,
     ) -> Result<()> {
         if self.spin(native, started, deadline)? {
+            self.warmth.waited(true);
             return Ok(());
         }
         if self.wait_directly(native, deadline)? {
             self.spin.note_wait(now_ns().saturating_sub(started));
             return Ok(());
         }
-        self.park(native, deadline)
+        let parked = now_ns();
+        self.park(native, deadline)?;
+        let now = now_ns();
+        let near = now.saturating_add(native.policy.near_timer_ns);
+        let timed = self.ready.is_empty() && deadline.is_some_and(|deadline| deadline < near);
+        self.warmth.slept(now.saturating_sub(parked), timed);
+        Ok(())
     }
 
     /// `true`: something happened.
@@ -175,10 +184,12 @@ impl Waiting {
                 return self.wait_in_time(native, deadline, left).map(|()| true);
             }
         }
-        let notified = self.poll_for(native, Some(policy.direct_ns))?;
-        Ok(notified
-            || !self.ready.is_empty()
-            || deadline.is_some_and(|deadline| deadline <= now_ns()))
+        if !self.warmth.is_warm() {
+            return Ok(false);
+        }
+        let met = self.poll_for(native, Some(policy.direct_ns))? || !self.ready.is_empty();
+        self.warmth.waited(met);
+        Ok(met || deadline.is_some_and(|deadline| deadline <= now_ns()))
     }
 
     /// Waits for a deadline that is near, `left` nanoseconds from now, and not longer than that if

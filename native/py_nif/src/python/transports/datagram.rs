@@ -26,6 +26,9 @@ use crate::python::read_buffer::READ_SIZE;
 /// What asyncio counts for a waiting datagram besides its data.
 const HEADER: usize = 8;
 
+/// So many calls for what has come are made in one turn at most, for others wait, too.
+const BATCHES: usize = 8;
+
 /// A datagram that waits, and where it goes.
 type Waiting = (Py<PyBytes>, Option<Py<PyAny>>);
 
@@ -63,30 +66,41 @@ impl DatagramTransport {
     }
 
     pub(super) fn read_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
+        for _ in 0..BATCHES {
+            if !Self::read_batch(slf)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// `true`: there may be more.
+    fn read_batch(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
         let base = slf.as_super();
         let Some(protocol) = base.get().protocol.cloned(py) else {
-            return Ok(());
+            return Ok(false);
         };
         let protocol = protocol.bind(py);
         let owner = base.get().owner(py)?;
-        match slf.get().receive(base, &owner) {
-            Ok(datagrams) => {
-                for (index, (data, from)) in datagrams.iter().enumerate() {
-                    // The one before may have closed the transport.
-                    if index > 0 && base.get().closing.get(py) {
-                        break;
-                    }
-                    slf.get()
-                        .give(protocol, data, from)
-                        .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
-                }
-                Ok(())
+        let datagrams = match slf.get().receive(base, &owner) {
+            Ok(datagrams) => datagrams,
+            Err(Stop::WouldBlock) => return Ok(false),
+            Err(Stop::Failed(code)) => {
+                tell_error(protocol, os_error(code))
+                    .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
+                return Ok(false);
             }
-            Err(Stop::WouldBlock) => Ok(()),
-            Err(Stop::Failed(code)) => tell_error(protocol, os_error(code))
-                .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error)),
+        };
+        for (data, from) in &datagrams {
+            slf.get()
+                .give(protocol, data, from)
+                .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
+            if base.get().closing.get(py) {
+                return Ok(false);
+            }
         }
+        Ok(datagrams.len() == DATAGRAMS && base.get().reads(py))
     }
 
     /// What has come: several with one call, if each fits into a part of the loop's buffer.
