@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Generic, NoReturn, TypeVar, final
+from weakref import WeakSet
 
 from erlang.atom import Atom
 from typing_extensions import Buffer, Self, TypeVarTuple, Unpack
@@ -23,6 +24,9 @@ def _erlang_sleep(ms: float, /) -> None:
 
 def own_methods(loop_class: type[Loop]) -> None:
     """Give a class of loops methods of its own: CPython calls those faster than inherited ones."""
+
+def add_natively(weak_set: WeakSet[Any], /) -> None:
+    """Give one set an `add` that does the same without Python frames."""
 
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""

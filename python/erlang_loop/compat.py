@@ -10,6 +10,7 @@ from asyncio import BaseEventLoop, SelectorEventLoop, format_helpers, unix_event
 from asyncio.log import logger
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from . import _native
 
@@ -28,6 +29,7 @@ __all__ = [
     "HAS_BUFFERED_TLS",
     "HAS_LOOP_FACTORY",
     "HAS_RUNNER",
+    "all_tasks",
     "begin_selector_loop",
     "child_watcher",
     "current_loop",
@@ -50,6 +52,19 @@ HAS_BUFFERED_TLS = sys.version_info >= (3, 11)
 
 #: asyncio.Runner exists.
 HAS_RUNNER = sys.version_info >= (3, 11)
+
+
+def all_tasks() -> WeakSet[asyncio.Task[Any]] | None:
+    """The set that asyncio's tasks are in, where a task is put into it by calling its `add`.
+
+    From 3.14 on they are in a list of CPython's own.
+    """
+    tasks: Any = asyncio.tasks
+    if sys.version_info >= (3, 14):
+        return None
+    name = "_scheduled_tasks" if sys.version_info >= (3, 12) else "_all_tasks"
+    found: WeakSet[asyncio.Task[Any]] = getattr(tasks, name)
+    return found
 
 
 def format_callback(handle: _native.Handle, debug: bool) -> str:

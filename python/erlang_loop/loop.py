@@ -182,3 +182,7 @@ class ErlangEventLoop(
 
 
 _native.own_methods(ErlangEventLoop)
+
+_tasks = compat.all_tasks()
+if _tasks is not None:
+    _native.add_natively(_tasks)

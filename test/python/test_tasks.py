@@ -109,3 +109,14 @@ def test_closed_loop_takes_none(loop):
     with pytest.raises(RuntimeError, match="Event loop is closed"):
         loop.create_task(coroutine)
     coroutine.close()
+
+
+async def test_all_tasks(loop):
+    """Those that have not ended, whoever made them."""
+    before = asyncio.all_tasks()
+    assert asyncio.current_task() in before
+    tasks = {loop.create_task(value(1)), asyncio.ensure_future(value(2))}
+    assert asyncio.all_tasks() == before | tasks
+    assert asyncio.all_tasks(loop) == asyncio.all_tasks()
+    await asyncio.gather(*tasks)
+    assert asyncio.all_tasks() == before

@@ -4,7 +4,8 @@
 //! one `command` line;
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
 //! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
-//! to run. `between` are microtasks and priorities, `blocking` names handlers that take long.
+//! to run. `between` are microtasks and priorities, `blocking` names handlers that take long, and
+//! `weak_set` is where asyncio keeps its tasks.
 //!
 //! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
 //! `erlang_mailbox`.
@@ -75,6 +76,7 @@ mod transports;
 mod turn;
 mod values;
 mod waiting;
+mod weak_set;
 
 pub use gil_cell::GilCell;
 pub use interpreter::Settings;

@@ -19,6 +19,7 @@ use super::sock_operation::SockOperation;
 use super::timer_handle::TimerHandle;
 use super::tls;
 use super::transports;
+use super::weak_set;
 use super::{erlang_calls, erlang_mailbox, erlang_messages};
 
 #[pymodule]
@@ -36,6 +37,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     loop_traverse::install(module.py());
     loop_methods::add(&module.py().get_type::<Loop>())?;
     module.add_function(wrap_pyfunction!(loop_methods::own_methods, module)?)?;
+    weak_set::register(module)?;
     transports::add_classes(module)?;
     tls::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;

@@ -1,0 +1,108 @@
+//! `add` of a `weakref.WeakSet`, and what takes the dead out of it, without Python frames. asyncio
+//! keeps every task in such a set: a quarter of what a short task costs went there (`bench/`:
+//! create_task). For `erlang_loop/loop.py`.
+
+use std::ffi::CStr;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PySet, PyWeakrefReference};
+
+use super::fast_method::{self, FastMethod, Given};
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    fast_method::install::<Remove>(&py.get_type::<Members>())?;
+    fast_method::install::<Add>(&py.get_type::<Adder>())?;
+    module.add_function(wrap_pyfunction!(add_natively, module)?)
+}
+
+/// Replaces the method of this one set: it does the same.
+#[pyfunction]
+#[pyo3(signature = (weak_set, /))]
+fn add_natively(weak_set: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = weak_set.py();
+    let part = |name| weak_set.getattr(name);
+    let members = Members {
+        data: part("data")?.cast_into::<PySet>()?.unbind(),
+        iterating: part("_iterating")?.cast_into::<PySet>()?.unbind(),
+        pending: part("_pending_removals")?.cast_into::<PyList>()?.unbind(),
+    };
+    let members = Bound::new(py, members)?;
+    let adder = Adder {
+        remove: members.getattr(intern!(py, "_remove"))?.unbind(),
+        members: members.unbind(),
+    };
+    let add = Bound::new(py, adder)?.getattr(intern!(py, "add"))?;
+    weak_set.setattr(intern!(py, "add"), add)
+}
+
+/// What a `WeakSet` is made of: the same three objects as long as it lives.
+#[pyclass(frozen, module = "erlang_loop._native")]
+struct Members {
+    /// Of weak references.
+    data: Py<PySet>,
+    /// Whoever goes through the set: it must not change meanwhile.
+    iterating: Py<PySet>,
+    /// The dead that are still in it.
+    pending: Py<PyList>,
+}
+
+/// Not part of [`Members`], which would hold itself by `remove`.
+#[pyclass(frozen, module = "erlang_loop._native")]
+struct Adder {
+    members: Py<Members>,
+    /// Each reference calls it when what it refers to dies.
+    remove: Py<PyAny>,
+}
+
+struct Remove;
+
+impl FastMethod for Remove {
+    type Class = Members;
+    const NAME: &'static CStr = c"_remove";
+    const DOC: &'static CStr =
+        c"_remove($self, item)\n--\n\nTakes a dead reference out of the set.";
+
+    fn call<'py>(slf: &Bound<'py, Members>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let [reference] = given.exactly("_remove", ["item"])?;
+        let this = slf.get();
+        match this.iterating.bind(py).is_empty() {
+            true => this.data.bind(py).discard(reference).map(drop)?,
+            false => this.pending.bind(py).append(reference)?,
+        }
+        Ok(py.None().into_bound(py))
+    }
+}
+
+struct Add;
+
+impl FastMethod for Add {
+    type Class = Adder;
+    const NAME: &'static CStr = c"add";
+    const DOC: &'static CStr = c"add($self, item)\n--\n\nHas it in the set as long as it lives.";
+
+    fn call<'py>(slf: &Bound<'py, Adder>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let [item] = given.exactly("add", ["item"])?;
+        let members = slf.get().members.get();
+        members.commit_removals(py)?;
+        let reference = PyWeakrefReference::new_with(&item, slf.get().remove.bind(py))?;
+        members.data.bind(py).add(reference)?;
+        Ok(py.None().into_bound(py))
+    }
+}
+
+impl Members {
+    fn commit_removals(&self, py: Python<'_>) -> PyResult<()> {
+        let (pending, data) = (self.pending.bind(py), self.data.bind(py));
+        // What is let go of may add to them.
+        while let Some(last) = pending.len().checked_sub(1) {
+            let reference = pending.get_item(last)?;
+            pending.del_item(last)?;
+            data.discard(reference)?;
+        }
+        Ok(())
+    }
+}

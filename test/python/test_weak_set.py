@@ -1,0 +1,85 @@
+"""The set that asyncio keeps its tasks in: with our `add` it does what it did with its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import weakref
+
+import pytest
+from erlang_loop import _native, compat
+
+
+class Thing:
+    pass
+
+
+@pytest.fixture(params=["python", "native"])
+def things(request) -> weakref.WeakSet[Thing]:
+    found: weakref.WeakSet[Thing] = weakref.WeakSet()
+    if request.param == "native":
+        _native.add_natively(found)
+        assert "add" in vars(found)
+    return found
+
+
+def test_those_that_live_are_in_it(things):
+    first, second = Thing(), Thing()
+    things.add(first)
+    things.add(second)
+    things.add(second)
+    assert set(things) == {first, second}
+    del second
+    assert list(things) == [first]
+    things.discard(first)
+    assert not things.data
+
+
+def test_nothing_changes_while_somebody_goes_through(things):
+    kept = [Thing() for _ in range(10)]
+    for thing in kept:
+        things.add(thing)
+    del thing
+    going = iter(things)
+    next(going)
+    kept.clear()
+    assert len(things.data) == 10
+    assert len(things) <= 1
+    going.close()
+    assert not things.data
+
+
+def test_the_dead_are_out_before_one_comes(things):
+    """What died while somebody went through the set, and is still in it."""
+    dead = Thing()
+    things.add(dead)
+    things._pending_removals.append(next(iter(things.data)))
+    new = Thing()
+    things.add(new)
+    assert list(things) == [new]
+    assert things._pending_removals == []
+    del dead
+    assert list(things) == [new]
+
+
+def test_what_it_refuses(things):
+    with pytest.raises(TypeError, match="weak reference"):
+        things.add(1)
+    for wrong in ((), (Thing(), Thing())):
+        with pytest.raises(TypeError):
+            things.add(*wrong)
+    with pytest.raises(TypeError):
+        things.add(other=Thing())
+    assert not things.data
+
+
+def test_only_a_set_of_weak_references_gets_it():
+    with pytest.raises(AttributeError):
+        _native.add_natively({})
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="CPython has a list of its own")
+async def test_tasks_are_put_in_by_it(loop):
+    known = compat.all_tasks()
+    assert "add" in vars(known)
+    assert asyncio.current_task() in known
