@@ -138,6 +138,8 @@ def check(asked: argparse.Namespace) -> int:
 def write_baseline(asked: argparse.Namespace) -> int:
     cases = checking.checked_cases(chosen(asked.only, full=True))
     found = checking.new_baseline(cases, planned(asked, checking.CONTENDERS), tell)
+    if asked.baseline.exists():
+        found = found.including(baseline.read(asked.baseline))
     baseline.write(found, asked.baseline)
     tell(f"written: {asked.baseline}")
     return 0

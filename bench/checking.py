@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from bench import baseline, counting
-from bench.baseline import Baseline, Loss
+from bench import baseline, counting, machine
+from bench.baseline import Baseline, Loss, Ratios
 from bench.contenders import OURS
 from bench.registry import CASES, LOOPS, Case
 from bench.rounds import Plan, take
@@ -34,7 +34,10 @@ def new_baseline(cases: list[Case], plan: Plan, tell: Tell) -> Baseline:
 
 def check(known: Baseline, cases: list[Case], plan: Plan, tell: Tell) -> list[Loss]:
     """What has become slower than the baseline by more than is tolerated."""
-    losses = lost_after_second_looks(known, cases, plan, tell)
+    processor = machine.processor()
+    if processor not in known.ratios:
+        tell(f"no baseline of this processor ({processor}): compared with the lowest of others")
+    losses = lost_after_second_looks(known.expected_on(processor), cases, plan, tell)
     if known.compiler == baseline.compiler():
         losses += baseline.lost_instructions(known, counted(tell))
     else:
@@ -43,18 +46,18 @@ def check(known: Baseline, cases: list[Case], plan: Plan, tell: Tell) -> list[Lo
 
 
 def lost_after_second_looks(
-    known: Baseline, cases: list[Case], plan: Plan, tell: Tell
+    expected: Ratios, cases: list[Case], plan: Plan, tell: Tell
 ) -> list[Loss]:
     """A machine is noisy: what seems lost is measured again, and counts with all its rounds."""
     results = take(cases, plan, tell)
-    losses = baseline.lost_ratios(known, results)
+    losses = baseline.lost_ratios(expected, results)
     for _ in range(SECOND_LOOKS):
         suspects = {loss.what for loss in losses}
         if not suspects:
             break
         tell(f"again: {', '.join(sorted(suspects))}")
         results = take([case for case in cases if case.name in suspects], plan, tell, results)
-        losses = baseline.lost_ratios(known, results)
+        losses = baseline.lost_ratios(expected, results)
     return losses
 
 

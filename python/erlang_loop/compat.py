@@ -57,14 +57,13 @@ HAS_RUNNER = sys.version_info >= (3, 11)
 def all_tasks() -> WeakSet[asyncio.Task[Any]] | None:
     """The set that asyncio's tasks are in, where a task is put into it by calling its `add`.
 
-    From 3.14 on they are in a list of CPython's own.
+    From 3.14 on they are in a list of CPython's own, and so they may be in a later 3.13.
     """
-    tasks: Any = asyncio.tasks
     if sys.version_info >= (3, 14):
         return None
     name = "_scheduled_tasks" if sys.version_info >= (3, 12) else "_all_tasks"
-    found: WeakSet[asyncio.Task[Any]] = getattr(tasks, name)
-    return found
+    found = getattr(asyncio.tasks, name, None)
+    return found if type(found) is WeakSet else None
 
 
 def format_callback(handle: _native.Handle, debug: bool) -> str:

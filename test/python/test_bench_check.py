@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import bench.cases  # noqa: F401  fills the registry
-from bench import baseline, checking, counting, page, plot, store, summary
+from bench import baseline, checking, counting, machine, page, plot, store, summary
 from bench.baseline import Baseline
 from bench.registry import CASES, Budget, Sample
 from bench.rounds import Failure, Plan, Results, run_sample
@@ -26,57 +26,56 @@ def results(ours: list[float], theirs: list[float], case: str = "call_soon_chain
 
 
 def test_same_speed_is_no_loss():
-    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {"push": 100})
-    assert baseline.lost_ratios(known, results([200, 210, 190], [100, 100, 100])) == []
-    assert baseline.lost_ratios(known, results([181], [100])) == []
-    assert baseline.lost_instructions(known, {"push": 110}) == []
+    expected = {"call_soon_chain": {"uvloop": 2.0}}
+    assert baseline.lost_ratios(expected, results([200, 210, 190], [100, 100, 100])) == []
+    assert baseline.lost_ratios(expected, results([181], [100])) == []
+    assert baseline.lost_instructions(Baseline({}, {"push": 100}), {"push": 110}) == []
 
 
 def test_doctored_baseline_fails():
     measured = results([200, 210, 190], [100, 100, 100])
-    known = Baseline({"call_soon_chain": {"uvloop": 2.3}}, {"push": 90})
-    (loss,) = baseline.lost_ratios(known, measured)
+    (loss,) = baseline.lost_ratios({"call_soon_chain": {"uvloop": 2.3}}, measured)
     assert loss.text == "call_soon_chain: 2.00 times uvloop, was 2.30"
-    (loss,) = baseline.lost_instructions(known, {"push": 100})
+    (loss,) = baseline.lost_instructions(Baseline({}, {"push": 90}), {"push": 100})
     assert loss.text == "push: 100 instructions, were 90"
 
 
 def test_cpu_time_counts_where_it_is_known():
     """As fast as before, but only because the machine had nothing else to do."""
-    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    expected = {"call_soon_chain": {"uvloop": 2.0}}
     measured = Results()
     measured.add("call_soon_chain", "erlang_loop", Sample(200, cpu_us=10))
     measured.add("call_soon_chain", "uvloop", Sample(100, cpu_us=10))
-    (loss,) = baseline.lost_ratios(known, measured)
+    (loss,) = baseline.lost_ratios(expected, measured)
     assert loss.text == "call_soon_chain: 1.00 times uvloop, was 2.00"
 
 
 def test_less_is_better_turns_the_ratio_round():
-    known = Baseline({"memory_timer": {"uvloop": 2.0}}, {})
-    assert baseline.lost_ratios(known, results([50], [100], "memory_timer")) == []
-    assert len(baseline.lost_ratios(known, results([100], [100], "memory_timer"))) == 1
+    expected = {"memory_timer": {"uvloop": 2.0}}
+    assert baseline.lost_ratios(expected, results([50], [100], "memory_timer")) == []
+    assert len(baseline.lost_ratios(expected, results([100], [100], "memory_timer"))) == 1
 
 
 def test_case_that_fails_now_is_lost():
-    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    expected = {"call_soon_chain": {"uvloop": 2.0}}
     measured = results([], [100])
     measured.add("call_soon_chain", "erlang_loop", Failure("it hung"))
-    (loss,) = baseline.lost_ratios(known, measured)
+    (loss,) = baseline.lost_ratios(expected, measured)
     assert "it hung" in loss.text
 
 
 def test_absent_rival_is_no_loss():
-    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    expected = {"call_soon_chain": {"uvloop": 2.0}}
     measured = results([100], [])
     measured.add("call_soon_chain", "uvloop", Failure("not installed", unavailable=True))
-    assert baseline.lost_ratios(known, measured) == []
+    assert baseline.lost_ratios(expected, measured) == []
 
 
 def test_suspect_is_measured_again(monkeypatch):
     """One slow moment is no loss; a slow case is."""
-    known = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {})
+    expected = {"call_soon_chain": {"uvloop": 2.0}}
     case = CASES["call_soon_chain"]
-    for later, expected in ((200.0, 0), (100.0, 1)):
+    for later, lost in ((200.0, 0), (100.0, 1)):
         looks = iter([[100.0], [later] * 3, [later] * 3, [later] * 3])
 
         def take(_cases, _plan, _tell, so_far=None, looks=looks):
@@ -88,13 +87,40 @@ def test_suspect_is_measured_again(monkeypatch):
 
         monkeypatch.setattr(checking, "take", take)
         said = []
-        losses = checking.lost_after_second_looks(known, [case], PLAN, said.append)
-        assert len(losses) == expected
+        losses = checking.lost_after_second_looks(expected, [case], PLAN, said.append)
+        assert len(losses) == lost
         assert said[0] == "again: call_soon_chain"
 
 
+def test_processors_have_ratios_of_their_own():
+    """Of one that was not measured as much is expected as all others reach."""
+    fast = {"call_soon_chain": {"uvloop": 5.0, "asyncio": 9.0}}
+    slow = {"call_soon_chain": {"uvloop": 4.0, "asyncio": 10.0}, "gather_100": {"uvloop": 1.1}}
+    known = Baseline({"fast": fast}, {"push": 2}).including(
+        Baseline({"slow": slow, "fast": {}}, {"push": 1})
+    )
+    assert known.instructions == {"push": 2}
+    assert known.expected_on("fast") == fast
+    assert known.expected_on("slow") == slow
+    assert known.expected_on("new") == {
+        "call_soon_chain": {"uvloop": 4.0, "asyncio": 9.0},
+        "gather_100": {"uvloop": 1.1},
+    }
+
+
+def test_check_tells_whose_ratios_it_compares_with(monkeypatch):
+    known = Baseline({"another": {"call_soon_chain": {"uvloop": 2.0}}}, {})
+    monkeypatch.setattr(checking, "counted", lambda _tell: {})
+    monkeypatch.setattr(checking, "take", lambda *_: results([100], [100]))
+    for name, new in (("another", False), ("unknown", True)):
+        monkeypatch.setattr(machine, "processor", lambda name=name: name)
+        said = []
+        assert len(checking.check(known, [CASES["call_soon_chain"]], PLAN, said.append)) == 1
+        assert any(name in line and "no baseline" in line for line in said) is new
+
+
 def test_counts_of_another_compiler_are_not_compared(monkeypatch):
-    known = Baseline({}, {"push": 1}, compiler="another one")
+    known = Baseline({machine.processor(): {}}, {"push": 1}, compiler="another one")
     monkeypatch.setattr(checking, "counted", lambda _tell: {"push": 1000})
     said = []
     assert checking.check(known, [], PLAN, said.append) == []
@@ -105,15 +131,17 @@ def test_counts_of_another_compiler_are_not_compared(monkeypatch):
 
 def test_baseline_file(tmp_path):
     path = tmp_path / "baseline.json"
-    written = Baseline({"call_soon_chain": {"uvloop": 2.0}}, {"push": 1}, "rustc", {"a": "b"})
+    written = baseline.here({"call_soon_chain": {"uvloop": 2.0}}, {"push": 1})
     baseline.write(written, path)
     assert baseline.read(path) == written
-    assert set(json.loads(path.read_text())["ratios"]) <= set(CASES)
+    assert set(json.loads(path.read_text())["ratios"]) == {machine.processor()}
 
 
 def test_committed_baseline_can_be_read():
     known = baseline.read()
-    assert set(known.ratios) == {case.name for case in CASES.values() if case.checked}
+    checked = {case.name for case in CASES.values() if case.checked}
+    assert all(set(ratios) == checked for ratios in known.ratios.values())
+    assert set(known.measured_on) == set(known.ratios) != set()
     assert known.instructions
 
 
