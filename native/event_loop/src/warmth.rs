@@ -42,8 +42,8 @@ impl Warmth {
         self.timed = false;
     }
 
-    /// A parked sleep of `ns` nanoseconds is over. `timed`: its deadline has come or is near, and nothing
-    /// else has happened.
+    /// A parked sleep of `ns` nanoseconds is over. `timed`: its deadline has come or is near, and
+    /// nothing else has happened.
     pub fn slept(&mut self, ns: u64, timed: bool) {
         // There was no direct wait before it; one would have met what came.
         if self.timed && !timed && ns < self.direct_ns {

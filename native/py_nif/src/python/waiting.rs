@@ -27,6 +27,7 @@ pub struct Waiting {
     spin: Spin,
     /// Of deadlines that are near.
     lateness: Lateness,
+    /// Whether to wait directly after them.
     warmth: Warmth,
     pub ready: Vec<Ready>,
     /// Whether the fds were looked at in this wait, and which one was the last in which they were, by

@@ -1,5 +1,5 @@
 //! `add` of a `weakref.WeakSet`, and what takes the dead out of it, without Python frames. asyncio
-//! keeps every task in such a set: a quarter of what a short task costs went there (`bench/`:
+//! keeps every task in such a set: a fifth of what a short task costs went there (`bench/`:
 //! create_task). For `erlang_loop/loop.py`.
 
 use std::ffi::CStr;
