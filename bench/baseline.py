@@ -4,7 +4,7 @@ Compared are ratios to other loops, of CPU time where there is one, as both side
 the same machine; and counts of instructions, which depend on the compiler only. A loss of more than
 a tenth is a loss.
 
-Processors differ in what they are good at: a ratio on one may be a third higher than on another. So
+Processors differ in what they are good at: a ratio on one may be half as high again on another. So
 there are ratios of each that was measured, and on a new one those count that all others reach.
 """
 

