@@ -17,7 +17,7 @@ async def idle(seconds: float) -> float:
 
 
 async def tick(loop, times: int) -> tuple[int, int]:
-    """How often the loop parks and asks the kernel for `times` timers, each too far to wait for."""
+    """How often the loop parks and waits by itself, for `times` timers that are far."""
     before = loop._counters()
     for _ in range(times):
         await asyncio.sleep(0.05)
@@ -52,12 +52,12 @@ async def test_parked_through_the_vm(loop):
 
 @pytest.mark.ours
 async def test_ticks_get_up_once(loop):
-    """A timer that nothing follows is not waited after: the loop parks at once, and looks once."""
+    """A timer that nothing follows is not waited after: the loop parks at once."""
     await tick(loop, 1)
     parks, polls = await tick(loop, 10)
     # A busy machine may hold us up until the timer is too near to park for.
     assert parks >= 5
-    assert polls < parks + 5
+    assert polls <= parks // 2
 
 
 @pytest.mark.ours
