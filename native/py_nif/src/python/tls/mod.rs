@@ -5,12 +5,14 @@
 //! what happens for every message of an established connection, with the same steps in the same
 //! order, but without Python frames: `reading` and `writing` (`bench/`: tls).
 //!
-//! The state is in asyncio's attributes; both sides look at the same.
+//! The state is in asyncio's attributes; both sides look at the same (`attributes`).
 
+mod attributes;
 mod reading;
 mod states;
 mod writing;
 
+pub use attributes::TlsPath;
 pub use reading::received;
 
 use std::ffi::CStr;
@@ -20,22 +22,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
 
-/// The native base of `erlang_loop.tls.TlsProtocol`.
-#[pyclass(subclass, frozen, module = "erlang_loop._native")]
-pub struct TlsPath;
-
-#[pymethods]
-impl TlsPath {
-    #[new]
-    #[pyo3(signature = (*args, **kwargs))]
-    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
-        // They are for `__init__`, which is asyncio's.
-        let _ = (args, kwargs);
-        TlsPath
-    }
-}
-
-/// The native base of `erlang_loop.tls.ErlangSSLTransport`.
+/// The native base of `erlang_loop.tls.ErlangSSLTransport`. Without fields: asyncio's transports
+/// have slots, and a class cannot have both.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct TlsWriter;
 
@@ -44,7 +32,7 @@ impl TlsWriter {
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
-        // As in `TlsPath`.
+        // They are for `__init__`, which is asyncio's.
         let _ = (args, kwargs);
         TlsWriter
     }
@@ -67,7 +55,7 @@ impl FastQuestion for DoRead {
     const DOC: &'static CStr = c"_do_read($self)\n--\n\nDecrypts what has come.";
 
     fn answer<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
-        reading::do_read(slf.as_any())?;
+        reading::do_read(slf)?;
         Ok(slf.py().None().into_bound(slf.py()))
     }
 }
@@ -80,7 +68,7 @@ impl FastQuestion for ProcessOutgoing {
     const DOC: &'static CStr = c"_process_outgoing($self)\n--\n\nSends what is encrypted.";
 
     fn answer<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
-        writing::process_outgoing(slf.as_any())?;
+        writing::process_outgoing(slf)?;
         Ok(slf.py().None().into_bound(slf.py()))
     }
 }

@@ -4,7 +4,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::states::{failed, flag, pending, state, states, wants_more};
+use super::attributes::{object, TlsPath};
+use super::states::{failed, is_in, pending, states, wants_more};
 use super::writing::process_outgoing;
 use crate::python::transports::{call0, call1};
 
@@ -14,43 +15,43 @@ const RECORD: usize = 16 * 1024;
 /// Bytes came from the transport: what asyncio's `buffer_updated` does.
 pub fn received(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyBytes>) -> PyResult<()> {
     let py = protocol.py();
-    let incoming = protocol.getattr(intern!(py, "_incoming"))?;
+    let protocol = protocol.cast::<TlsPath>()?;
+    let incoming = object(py, &protocol.get().incoming)?;
     call1(&incoming, intern!(py, "write"), data.as_any())?;
-    let now = state(protocol)?;
     let all = states(py)?;
-    let next = if now.is(&all.wrapped) {
+    let next = if is_in(protocol, &all.wrapped) {
         return do_read(protocol);
-    } else if now.is(&all.do_handshake) {
+    } else if is_in(protocol, &all.do_handshake) {
         intern!(py, "_do_handshake")
-    } else if now.is(&all.flushing) {
+    } else if is_in(protocol, &all.flushing) {
         intern!(py, "_do_flush")
-    } else if now.is(&all.shutdown) {
+    } else if is_in(protocol, &all.shutdown) {
         intern!(py, "_do_shutdown")
     } else {
         return Ok(());
     };
-    call0(protocol, next).map(drop)
+    call0(protocol.as_any(), next).map(drop)
 }
 
 /// asyncio's `_do_read`.
-pub fn do_read(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn do_read(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let all = states(protocol.py())?;
-    let now = state(protocol)?;
-    if !now.is(&all.wrapped) && !now.is(&all.flushing) {
+    if !is_in(protocol, &all.wrapped) && !is_in(protocol, &all.flushing) {
         return Ok(());
     }
     read_and_answer(protocol).or_else(|error| failed(protocol, error))
 }
 
-fn read_and_answer(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+fn read_and_answer(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let py = protocol.py();
-    if !flag(protocol, intern!(py, "_app_reading_paused"))? {
-        match flag(protocol, intern!(py, "_app_protocol_is_buffer"))? {
-            true => call0(protocol, intern!(py, "_do_read__buffered")).map(drop)?,
+    let this = protocol.get();
+    if !this.reading_paused.get(py) {
+        match this.buffered.get(py) {
+            true => call0(protocol.as_any(), intern!(py, "_do_read__buffered")).map(drop)?,
             false => read_copied(protocol)?,
         }
-        match flag(protocol, intern!(py, "_write_backlog"))? {
-            true => call0(protocol, intern!(py, "_do_write")).map(drop)?,
+        match object(py, &this.backlog)?.is_truthy()? {
+            true => call0(protocol.as_any(), intern!(py, "_do_write")).map(drop)?,
             false => process_outgoing(protocol)?,
         }
     }
@@ -59,10 +60,11 @@ fn read_and_answer(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// asyncio's `_do_read__copied`. OpenSSL is not asked when it has nothing: that would be an
 /// exception for every message.
-fn read_copied(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+fn read_copied(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let py = protocol.py();
-    let incoming = protocol.getattr(intern!(py, "_incoming"))?;
-    let tls = protocol.getattr(intern!(py, "_tls"))?;
+    let this = protocol.get();
+    let incoming = object(py, &this.incoming)?;
+    let tls = object(py, &this.tls)?;
     let mut chunks: Vec<Bound<'_, PyBytes>> = Vec::new();
     let mut closed = false;
     while let Some(size) = readable(&incoming, &tls)? {
@@ -78,12 +80,12 @@ fn read_copied(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         }
     }
     if let Some(data) = joined(py, chunks)? {
-        let application = protocol.getattr(intern!(py, "_app_protocol"))?;
+        let application = object(py, &this.application)?;
         call1(&application, intern!(py, "data_received"), data.as_any())?;
     }
     if closed {
-        call0(protocol, intern!(py, "_call_eof_received"))?;
-        call0(protocol, intern!(py, "_start_shutdown"))?;
+        call0(protocol.as_any(), intern!(py, "_call_eof_received"))?;
+        call0(protocol.as_any(), intern!(py, "_start_shutdown"))?;
     }
     Ok(())
 }
@@ -126,13 +128,12 @@ fn joined<'py>(
 }
 
 /// asyncio's `_control_ssl_reading`, asked only when it has something to do.
-fn control_reading(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+fn control_reading(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let py = protocol.py();
-    let incoming = protocol.getattr(intern!(py, "_incoming"))?;
-    let high = protocol.getattr(intern!(py, "_incoming_high_water"))?;
-    let above = pending(&incoming)? >= high.extract::<usize>()?;
-    if above || flag(protocol, intern!(py, "_ssl_reading_paused"))? {
-        call0(protocol, intern!(py, "_control_ssl_reading"))?;
+    let this = protocol.get();
+    let above = pending(&object(py, &this.incoming)?)? >= this.most_incoming.get(py);
+    if above || this.receiving_paused.get(py) {
+        call0(protocol.as_any(), intern!(py, "_control_ssl_reading"))?;
     }
     Ok(())
 }

@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use super::attributes::TlsPath;
+
 /// `asyncio.sslproto.SSLProtocolState`, whose members are compared by identity.
 pub struct States {
     pub do_handshake: Py<PyAny>,
@@ -27,8 +29,10 @@ pub fn states(py: Python<'_>) -> PyResult<&States> {
     })
 }
 
-pub fn state<'py>(protocol: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    protocol.getattr(intern!(protocol.py(), "_state"))
+/// Whether the connection is in this state.
+pub fn is_in(protocol: &Bound<'_, TlsPath>, state: &Py<PyAny>) -> bool {
+    let now = &protocol.get().state;
+    now.look(protocol.py(), |now| now.is_some_and(|now| now.is(state)))
 }
 
 /// Whether OpenSSL only says that it needs more bytes: `asyncio.sslproto.SSLAgainErrors`.
@@ -46,16 +50,8 @@ pub fn pending(bio: &Bound<'_, PyAny>) -> PyResult<usize> {
     bio.getattr(intern!(bio.py(), "pending"))?.extract()
 }
 
-/// A flag among asyncio's attributes.
-pub fn flag(
-    protocol: &Bound<'_, PyAny>,
-    name: &Bound<'_, pyo3::types::PyString>,
-) -> PyResult<bool> {
-    protocol.getattr(name)?.is_truthy()
-}
-
 /// `protocol._fatal_error`, for what is not the end of the program.
-pub fn failed(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+pub fn failed(protocol: &Bound<'_, TlsPath>, error: PyErr) -> PyResult<()> {
     let py = protocol.py();
     if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
         return Err(error);

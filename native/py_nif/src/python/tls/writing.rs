@@ -5,7 +5,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PySlice};
 
-use super::states::{failed, flag, pending, state, states, wants_more};
+use super::attributes::{object, TlsPath};
+use super::states::{failed, is_in, pending, states, wants_more};
 use crate::python::transports::{call0, call1, StreamTransport};
 
 /// `write` of the application's transport.
@@ -24,26 +25,27 @@ pub fn write(transport: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<
     }
     let protocol = transport.getattr(intern!(py, "_ssl_protocol"))?;
     // Before the handshake, after the end, behind data that waits: asyncio's own way.
-    let direct = !protocol.is_none()
-        && state(&protocol)?.is(&states(py)?.wrapped)
-        && !flag(&protocol, intern!(py, "_write_backlog"))?;
-    if !direct {
-        return call1(
-            &protocol,
-            intern!(py, "_write_appdata"),
-            (data,).into_pyobject(py)?.as_any(),
-        )
-        .map(drop);
+    match protocol.cast::<TlsPath>() {
+        Ok(protocol) if is_direct(protocol)? => encrypt(protocol, data)
+            .and_then(|()| process_outgoing(protocol))
+            .or_else(|error| failed(protocol, error)),
+        _ => {
+            let list = (data,).into_pyobject(py)?;
+            call1(&protocol, intern!(py, "_write_appdata"), list.as_any()).map(drop)
+        }
     }
-    encrypt(&protocol, data)
-        .and_then(|()| process_outgoing(&protocol))
-        .or_else(|error| failed(&protocol, error))
+}
+
+fn is_direct(protocol: &Bound<'_, TlsPath>) -> PyResult<bool> {
+    let py = protocol.py();
+    Ok(is_in(protocol, &states(py)?.wrapped)
+        && !object(py, &protocol.get().backlog)?.is_truthy()?)
 }
 
 /// A record after the other; what OpenSSL does not take now waits in asyncio's backlog.
-fn encrypt(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+fn encrypt(protocol: &Bound<'_, TlsPath>, data: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = protocol.py();
-    let tls = protocol.getattr(intern!(py, "_tls"))?;
+    let tls = object(py, &protocol.get().tls)?;
     let write = intern!(py, "write");
     let mut rest = match data.is_instance_of::<PyMemoryView>() {
         // Counted in bytes from here on, whatever its items are.
@@ -66,40 +68,39 @@ fn encrypt(protocol: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<()>
     }
 }
 
-fn wait(protocol: &Bound<'_, PyAny>, rest: &Bound<'_, PyAny>, length: usize) -> PyResult<()> {
+fn wait(protocol: &Bound<'_, TlsPath>, rest: &Bound<'_, PyAny>, length: usize) -> PyResult<()> {
     let py = protocol.py();
-    let backlog = protocol.getattr(intern!(py, "_write_backlog"))?;
-    call1(&backlog, intern!(py, "append"), rest)?;
-    let size = intern!(py, "_write_buffer_size");
-    let waiting = protocol.getattr(size)?.extract::<usize>()?;
-    protocol.setattr(size, waiting + length)
+    let this = protocol.get();
+    call1(&object(py, &this.backlog)?, intern!(py, "append"), rest)?;
+    this.waiting.set(py, this.waiting.get(py) + length);
+    Ok(())
 }
 
 /// asyncio's `_process_outgoing`.
-pub fn process_outgoing(protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn process_outgoing(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let py = protocol.py();
-    let outgoing = protocol.getattr(intern!(py, "_outgoing"))?;
-    let mut waiting = pending(&outgoing)?;
-    if waiting > 0 && !flag(protocol, intern!(py, "_ssl_writing_paused"))? {
+    let this = protocol.get();
+    let outgoing = object(py, &this.outgoing)?;
+    let mut encrypted = pending(&outgoing)?;
+    if encrypted > 0 && !this.sending_paused.get(py) {
         let data = call0(&outgoing, intern!(py, "read"))?;
-        let transport = protocol.getattr(intern!(py, "_transport"))?;
+        let transport = object(py, &this.transport)?;
         match transport.cast_exact::<StreamTransport>() {
             Ok(stream) => StreamTransport::write_data(stream, &data)?,
             Err(_) => call1(&transport, intern!(py, "write"), &data).map(drop)?,
         }
-        waiting = pending(&outgoing)?;
+        encrypted = pending(&outgoing)?;
     }
-    control_writing(protocol, waiting)
+    control_writing(protocol, encrypted)
 }
 
 /// asyncio's `_control_app_writing`, asked only when it has something to do.
-fn control_writing(protocol: &Bound<'_, PyAny>, encrypted: usize) -> PyResult<()> {
+fn control_writing(protocol: &Bound<'_, TlsPath>, encrypted: usize) -> PyResult<()> {
     let py = protocol.py();
-    let plain = protocol.getattr(intern!(py, "_write_buffer_size"))?;
-    let high = protocol.getattr(intern!(py, "_outgoing_high_water"))?;
-    let above = encrypted + plain.extract::<usize>()? >= high.extract::<usize>()?;
-    if above || flag(protocol, intern!(py, "_app_writing_paused"))? {
-        call0(protocol, intern!(py, "_control_app_writing"))?;
+    let this = protocol.get();
+    let above = encrypted + this.waiting.get(py) >= this.most_outgoing.get(py);
+    if above || this.writing_paused.get(py) {
+        call0(protocol.as_any(), intern!(py, "_control_app_writing"))?;
     }
     Ok(())
 }
