@@ -59,6 +59,7 @@ mod offer;
 pub mod origin;
 mod output;
 pub mod plain_streams;
+mod prefetch;
 mod read_buffer;
 mod ready;
 mod runner;

@@ -15,7 +15,7 @@ use super::handle::Handle;
 use super::loop_class::Loop;
 use super::loop_requests;
 use super::loop_signals;
-use super::ready::Item;
+use super::ready::{Item, ReadyQueue};
 use super::sock_operation::SockOperation;
 use super::transports::{StreamTransport, Transport};
 use super::waiting::{Waiting, LOOK_EVERY_NS};
@@ -223,7 +223,12 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let count = this.ready.with(py, |ready| ready.len());
     let limit = this.threshold.get(py);
     for _ in 0..count {
-        let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
+        let next = this.ready.with(py, |ready| {
+            let next = ready.pop_front();
+            foresee(py, ready);
+            next
+        });
+        let Some(item) = next else {
             // A callback closed the loop.
             break;
         };
@@ -235,6 +240,18 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     match this.between.get(py) {
         false => Ok(()),
         true => between::end_of_turn(slf),
+    }
+}
+
+/// Has the caches ready for what comes next, while another is served: first the transport itself,
+/// and one later, when that is there, what it points to.
+#[inline]
+fn foresee(py: Python<'_>, ready: &ReadyQueue) {
+    if let Some(Item::Io(Watcher::Transport(transport), _)) = ready.get(1) {
+        StreamTransport::foresee(transport);
+    }
+    if let Some(Item::Io(Watcher::Transport(transport), _)) = ready.front() {
+        transport.get().foresee_owned(py);
     }
 }
 

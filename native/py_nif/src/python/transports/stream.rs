@@ -2,6 +2,7 @@
 //! `_SelectorSocketTransport` does.
 
 use pyo3::exceptions::{PyConnectionError, PyRuntimeError};
+use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,6 +18,7 @@ use crate::python::gil_cell::GilCell;
 use crate::python::gil_slot::GilSlot;
 use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
+use crate::python::prefetch::prefetch;
 
 #[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
 #[derive(Default)]
@@ -71,6 +73,15 @@ impl StreamTransport {
         let stream = Bound::new(py, stream)?;
         Transport::begin(stream.as_super(), waiter)?;
         Ok(stream)
+    }
+
+    /// Asks for the memory of a transport that will be ready; most are streams.
+    #[inline]
+    pub fn foresee(transport: &Py<Transport>) {
+        prefetch(
+            transport.as_ptr(),
+            size_of::<(ffi::PyObject, Transport, Self)>(),
+        );
     }
 
     pub(super) fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {

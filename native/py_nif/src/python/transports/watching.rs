@@ -10,6 +10,12 @@ use crate::python::fd_callbacks::{watch_error, Watcher, MODE};
 use crate::python::gil_slot::GilSlot;
 use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
+use crate::python::prefetch::prefetch;
+
+/// Where CPython keeps an object's dictionary and the collector's links: in front of it.
+const BEFORE_OBJECT: usize = 32;
+/// With these, and some attributes.
+const SMALL_OBJECT: usize = 128;
 
 impl Transport {
     fn flag(&self, direction: Direction) -> &GilValue<bool> {
@@ -102,6 +108,20 @@ impl Transport {
         let result = Self::move_data(slf, direction);
         context::leave(py, &context)?;
         result
+    }
+
+    /// Asks for what [`ready`](Self::ready) will need of others.
+    pub fn foresee_owned(&self, py: Python<'_>) {
+        let ask = |object: Option<&Py<PyAny>>| {
+            if let Some(object) = object {
+                prefetch(
+                    object.as_ptr().wrapping_byte_sub(BEFORE_OBJECT),
+                    SMALL_OBJECT,
+                );
+            }
+        };
+        self.protocol.look(py, ask);
+        self.read_context.look(py, ask);
     }
 
     pub fn reads(&self, py: Python<'_>) -> bool {
