@@ -387,6 +387,23 @@ class Loop:
 class TlsPath:
     """How data goes through an established TLS connection."""
 
+    # asyncio's, with what asyncio keeps in them.
+    _state: Any
+    _incoming: Any
+    _outgoing: Any
+    _tls: Any
+    _transport: Any
+    _app_protocol: Any
+    _write_backlog: Any
+    _app_protocol_is_buffer: bool
+    _app_reading_paused: bool
+    _app_writing_paused: bool
+    _ssl_reading_paused: bool
+    _ssl_writing_paused: bool
+    _write_buffer_size: int
+    _incoming_high_water: int
+    _outgoing_high_water: int
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _do_read(self) -> None: ...
     def _process_outgoing(self) -> None: ...
