@@ -148,6 +148,12 @@ impl Spin {
         }
     }
 
+    /// The CPU was handed to whom it waited for, and back with an event. That pays, but does not
+    /// show that nobody else wants the CPU, as a [hit](Self::hit) does.
+    pub fn handed_over(&mut self) {
+        self.misses = 0;
+    }
+
     /// While it spun, somebody else had the CPU.
     pub fn crowded(&mut self) {
         self.budget = 0;
@@ -271,6 +277,21 @@ mod tests {
         (0..4 * Spin::TRUST).for_each(|_| spin.hit());
         spin.crowded();
         assert_eq!(waits(&mut spin), 17, "many make it trust again");
+    }
+
+    #[test]
+    fn a_cpu_that_is_handed_to_and_fro_goes_on_but_earns_no_trust() {
+        let mut spin = spin();
+        spin.miss();
+        spin.miss();
+        spin.handed_over();
+        spin.miss();
+        assert_eq!(spin.budget(), 75_000, "it is no miss");
+        spin.crowded();
+        assert_eq!(waits(&mut spin), 17);
+        (0..4 * Spin::TRUST).for_each(|_| spin.handed_over());
+        spin.crowded();
+        assert_eq!(waits(&mut spin), 33, "others may still want the CPU");
     }
 
     #[test]

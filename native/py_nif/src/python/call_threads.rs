@@ -30,7 +30,7 @@ use pyo3::prelude::*;
 
 pub use outside::outside;
 use queue::Queue;
-use sleepers::Sleepers;
+use sleepers::{Bell, Sleepers};
 use worker::worker;
 
 use super::calls;
@@ -175,7 +175,9 @@ pub fn post(job: Job) -> Result<(), (Refused, Job)> {
     if !pool.ensure_worker() {
         return Err((Refused::Overload, job));
     }
-    pool.push(job);
+    let sleeper = pool.push(job);
+    drop(pool);
+    sleepers::wake(sleeper);
     Ok(())
 }
 
@@ -184,7 +186,9 @@ pub fn post_admitted(job: Job) {
     let mut pool = pool();
     // Without memory for a thread it waits for the next call, which starts one or fails.
     pool.ensure_worker();
-    pool.push(job);
+    let sleeper = pool.push(job);
+    drop(pool);
+    sleepers::wake(sleeper);
 }
 
 /// Whether calls wait for this thread.
@@ -193,16 +197,18 @@ pub fn are_waiting() -> bool {
 }
 
 impl Pool {
-    /// One worker takes what there is. If it does not get on, the standby sees that.
-    fn push(&mut self, job: Job) {
+    /// One worker takes what there is. If it does not get on, the standby sees that. Answers who is
+    /// to be woken.
+    #[must_use]
+    fn push(&mut self, job: Job) -> Option<Bell> {
         self.queue.push(job);
         // Without a standby nobody would notice that it does not get on.
         let taken_care_of = self.standby && (self.told || self.gets_on());
         if self.idle > 0 && !taken_care_of {
-            self.tell_idle();
-        } else {
-            self.have_watched();
+            return self.tell_idle();
         }
+        self.have_watched();
+        None
     }
 
     /// Whether a worker runs calls that, as far as is known, end soon.
@@ -225,11 +231,16 @@ impl Pool {
         *began = age;
     }
 
-    fn tell_idle(&mut self) {
+    /// Has an idle worker take what there is; who is to be woken for that, if none spins.
+    #[must_use]
+    fn tell_idle(&mut self) -> Option<Bell> {
         self.told = true;
         match std::mem::take(&mut self.spinning) {
-            true => spin::tell(),
-            false => self.sleepers.wake_last(),
+            true => {
+                spin::tell();
+                None
+            }
+            false => self.sleepers.take_last(),
         }
     }
 

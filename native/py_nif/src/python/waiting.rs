@@ -146,9 +146,10 @@ impl Waiting {
         match spun {
             Spun::Met => self.spin.hit(),
             Spun::Over => self.spin.miss(),
+            Spun::HandedOver => self.spin.handed_over(),
             Spun::Crowded => self.spin.crowded(),
         }
-        Ok(spun == Spun::Met)
+        Ok(matches!(spun, Spun::Met | Spun::HandedOver))
     }
 
     /// Looks again and again, while nobody else wants this CPU.
@@ -166,8 +167,13 @@ impl Waiting {
             if now >= end {
                 return Ok(Spun::Over);
             }
-            if cpu.is_taken() {
-                return Ok(Spun::Crowded);
+            if let Some(taken) = cpu.taken() {
+                let asked = taken.is_short() && native.core.parking.take_notified();
+                return Ok(if asked {
+                    Spun::HandedOver
+                } else {
+                    Spun::Crowded
+                });
             }
         }
     }
@@ -206,7 +212,7 @@ impl Waiting {
             return Ok(());
         }
         match self.look_until(native, deadline, Some(deadline))? {
-            Spun::Met | Spun::Over => Ok(()),
+            Spun::Met | Spun::Over | Spun::HandedOver => Ok(()),
             Spun::Crowded => {
                 self.lateness.crowded();
                 let left = deadline.saturating_sub(now_ns());
@@ -254,6 +260,8 @@ enum Spun {
     /// Something happened, or the deadline came.
     Met,
     Over,
+    /// Somebody else had the CPU for a moment, and asked for something.
+    HandedOver,
     /// Somebody else wants the CPU.
     Crowded,
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use super::pool;
+use super::{pool, sleepers};
 
 thread_local! {
     static IS_CALL_THREAD: Cell<bool> = const { Cell::new(false) };
@@ -37,7 +37,7 @@ pub fn outside() -> PyResult<Option<Outside>> {
     pool.outside += 1;
     if !pool.queue.is_empty() {
         if pool.idle > 0 {
-            pool.tell_idle();
+            sleepers::wake(pool.tell_idle());
         } else {
             // Without memory for another thread calls wait until this one is back.
             let _ = pool.ensure_worker();

@@ -18,15 +18,22 @@ impl Sleepers {
         self.0.push(bell.clone());
     }
 
-    pub fn wake_last(&mut self) {
-        if let Some(bell) = self.0.pop() {
-            bell.notify_one();
-        }
+    /// Whom to [`wake`].
+    pub fn take_last(&mut self) -> Option<Bell> {
+        self.0.pop()
     }
 
     /// It is awake. `true`: nobody has woken it.
     pub fn remove(&mut self, bell: &Bell) -> bool {
         let place = self.0.iter().rposition(|one| Arc::ptr_eq(one, bell));
         place.map(|place| self.0.remove(place)).is_some()
+    }
+}
+
+/// Better without the pool's lock: who is woken needs it, and often gets the CPU at once, only to
+/// sleep again until it is free. A worker that has got up by itself meanwhile is not disturbed.
+pub(super) fn wake(sleeper: Option<Bell>) {
+    if let Some(bell) = sleeper {
+        bell.notify_one();
     }
 }

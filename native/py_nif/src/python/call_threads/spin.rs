@@ -24,18 +24,26 @@ pub(super) fn tell() {
 pub(super) fn run(spin: &mut Spin, began: u64) -> bool {
     let end = began.saturating_add(spin.budget());
     let mut cpu = Offer::default();
+    let mut shared = false;
     loop {
         if TOLD.load(Ordering::Relaxed) {
-            spin.hit();
+            match shared {
+                true => spin.handed_over(),
+                false => spin.hit(),
+            }
             return true;
         }
         if now_ns() >= end {
             spin.miss();
             return false;
         }
-        if cpu.is_taken() {
-            spin.crowded();
-            return TOLD.load(Ordering::Relaxed);
+        match cpu.taken() {
+            None => {}
+            Some(taken) if taken.is_short() => shared = true,
+            Some(_) => {
+                spin.crowded();
+                return TOLD.load(Ordering::Relaxed);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use event_loop::sys::thread::Thread;
 
-use super::{pool, start, worker, Pool, ENDED, WATCH};
+use super::{pool, sleepers, start, worker, Pool, ENDED, WATCH};
 
 /// So long may calls wait for a call that does not end before another thread takes them.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -56,7 +56,7 @@ fn standby() {
             }
             pool.nobody_gets_on();
             if pool.idle > 0 {
-                pool.tell_idle();
+                sleepers::wake(pool.tell_idle());
                 continue;
             }
             pool.needed = false;
