@@ -16,16 +16,14 @@ use crate::python::gil_value::GilValue;
 macro_rules! path_with {
     (
         objects { $($object:ident $set_object:ident $object_name:ident)* }
-        flags { $($flag:ident $set_flag:ident $flag_name:ident)* }
-        counts { $($count:ident $set_count:ident $count_name:ident)* }
+        values { $($value:ident $set_value:ident $value_name:ident: $type:ty)* }
     ) => {
         /// The native base of `erlang_loop.tls.TlsProtocol`.
         #[pyclass(subclass, frozen, module = "erlang_loop._native")]
         #[derive(Default)]
         pub struct TlsPath {
             $(pub $object: GilSlot<Py<PyAny>>,)*
-            $(pub $flag: GilValue<bool>,)*
-            $(pub $count: GilValue<usize>,)*
+            $(pub $value: GilValue<$type>,)*
         }
 
         #[pymethods]
@@ -51,26 +49,14 @@ macro_rules! path_with {
             )*
 
             $(
-                #[getter($flag_name)]
-                fn $flag(&self, py: Python<'_>) -> bool {
-                    self.$flag.get(py)
+                #[getter($value_name)]
+                fn $value(&self, py: Python<'_>) -> $type {
+                    self.$value.get(py)
                 }
 
-                #[setter($flag_name)]
-                fn $set_flag(&self, py: Python<'_>, value: bool) {
-                    self.$flag.set(py, value);
-                }
-            )*
-
-            $(
-                #[getter($count_name)]
-                fn $count(&self, py: Python<'_>) -> usize {
-                    self.$count.get(py)
-                }
-
-                #[setter($count_name)]
-                fn $set_count(&self, py: Python<'_>, value: usize) {
-                    self.$count.set(py, value);
+                #[setter($value_name)]
+                fn $set_value(&self, py: Python<'_>, value: $type) {
+                    self.$value.set(py, value);
                 }
             )*
 
@@ -96,17 +82,15 @@ path_with! {
         application set_application _app_protocol
         backlog set_backlog _write_backlog
     }
-    flags {
-        buffered set_buffered _app_protocol_is_buffer
-        reading_paused set_reading_paused _app_reading_paused
-        writing_paused set_writing_paused _app_writing_paused
-        receiving_paused set_receiving_paused _ssl_reading_paused
-        sending_paused set_sending_paused _ssl_writing_paused
-    }
-    counts {
-        waiting set_waiting _write_buffer_size
-        most_incoming set_most_incoming _incoming_high_water
-        most_outgoing set_most_outgoing _outgoing_high_water
+    values {
+        buffered set_buffered _app_protocol_is_buffer: bool
+        reading_paused set_reading_paused _app_reading_paused: bool
+        writing_paused set_writing_paused _app_writing_paused: bool
+        receiving_paused set_receiving_paused _ssl_reading_paused: bool
+        sending_paused set_sending_paused _ssl_writing_paused: bool
+        waiting set_waiting _write_buffer_size: usize
+        most_incoming set_most_incoming _incoming_high_water: usize
+        most_outgoing set_most_outgoing _outgoing_high_water: usize
     }
 }
 
