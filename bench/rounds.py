@@ -55,7 +55,7 @@ class Results:
 
 def limit(budget: Budget) -> float:
     """Seconds after which a sample hangs."""
-    return 60 + 20 * budget.seconds
+    return 60 + 60 * budget.seconds
 
 
 def run_sample(words: Sequence[str], seconds: float, env: dict[str, str]) -> Result:
