@@ -22,11 +22,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyo3(signature = (weak_set, /))]
 fn add_natively(weak_set: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = weak_set.py();
-    let part = |name| weak_set.getattr(name);
     let members = Members {
-        data: part("data")?.cast_into::<PySet>()?.unbind(),
-        iterating: part("_iterating")?.cast_into::<PySet>()?.unbind(),
-        pending: part("_pending_removals")?.cast_into::<PyList>()?.unbind(),
+        data: weak_set.getattr("data")?.cast_into::<PySet>()?.unbind(),
+        guard: Guard::of(weak_set)?,
     };
     let members = Bound::new(py, members)?;
     let adder = Adder {
@@ -37,15 +35,34 @@ fn add_natively(weak_set: &Bound<'_, PyAny>) -> PyResult<()> {
     weak_set.setattr(intern!(py, "add"), add)
 }
 
-/// What a `WeakSet` is made of: the same three objects as long as it lives.
+/// What a `WeakSet` is made of: the same objects as long as it lives.
 #[pyclass(frozen, module = "erlang_loop._native")]
 struct Members {
     /// Of weak references.
     data: Py<PySet>,
-    /// Whoever goes through the set: it must not change meanwhile.
+    /// None where CPython goes through a copy, as it does in later releases.
+    guard: Option<Guard>,
+}
+
+/// Keeps the set from changing while somebody goes through it.
+struct Guard {
+    /// Whoever does.
     iterating: Py<PySet>,
     /// The dead that are still in it.
     pending: Py<PyList>,
+}
+
+impl Guard {
+    fn of(weak_set: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(iterating) = weak_set.getattr_opt("_iterating")? else {
+            return Ok(None);
+        };
+        let pending = weak_set.getattr("_pending_removals")?;
+        Ok(Some(Guard {
+            iterating: iterating.cast_into::<PySet>()?.unbind(),
+            pending: pending.cast_into::<PyList>()?.unbind(),
+        }))
+    }
 }
 
 /// Not part of [`Members`], which would hold itself by `remove`.
@@ -68,9 +85,11 @@ impl FastMethod for Remove {
         let py = slf.py();
         let [reference] = given.exactly("_remove", ["item"])?;
         let this = slf.get();
-        match this.iterating.bind(py).is_empty() {
-            true => this.data.bind(py).discard(reference).map(drop)?,
-            false => this.pending.bind(py).append(reference)?,
+        match &this.guard {
+            Some(guard) if !guard.iterating.bind(py).is_empty() => {
+                guard.pending.bind(py).append(reference)?;
+            }
+            _ => this.data.bind(py).discard(reference).map(drop)?,
         }
         Ok(py.None().into_bound(py))
     }
@@ -96,7 +115,10 @@ impl FastMethod for Add {
 
 impl Members {
     fn commit_removals(&self, py: Python<'_>) -> PyResult<()> {
-        let (pending, data) = (self.pending.bind(py), self.data.bind(py));
+        let Some(guard) = &self.guard else {
+            return Ok(());
+        };
+        let (pending, data) = (guard.pending.bind(py), self.data.bind(py));
         // What is let go of may add to them.
         while let Some(last) = pending.len().checked_sub(1) {
             let reference = pending.get_item(last)?;
