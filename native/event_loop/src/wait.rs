@@ -33,7 +33,7 @@ impl Default for WaitPolicy {
             short_ns: 200_000,
             direct_ns: 5_000_000,
             near_timer_ns: 20_000_000,
-            own_timer_ns: 10_000_000_000,
+            own_timer_ns: 60_000_000_000,
             beam_margin_ns: 2_000_000,
         }
     }
