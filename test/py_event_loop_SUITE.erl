@@ -35,7 +35,8 @@
     a_loop_sleeps_and_wakes/1,
     system_exit_does_not_end_the_loop/1,
     many_loops/1,
-    a_loop_that_stops_itself/1
+    a_loop_that_stops_itself/1,
+    callbacks_that_wait_run_before_the_end/1
 ]).
 -export([init/1]).
 
@@ -453,6 +454,15 @@ a_loop_that_stops_itself(_Config) ->
         {'DOWN', Monitor, _, _, normal} -> ok
     end,
     ?assertEqual({error, cancelled}, py:await(Task)).
+
+callbacks_that_wait_run_before_the_end(_Config) ->
+    {ok, Loop} = start_link(#{}),
+    Monitor = monitor(process, Loop),
+    {ok, none} = py_event_loop:run(Loop, called, stop_loop_and_note, [<<"ran">>]),
+    receive
+        {'DOWN', Monitor, _, _, normal} -> ok
+    end,
+    ?assertEqual({ok, [<<"ran">>]}, py:call(called, take_events, [])).
 
 %% The pieces
 

@@ -50,9 +50,18 @@ class Served:
             {"message": "A task wanted to end the program", "exception": error}
         )
 
-    def finish(self) -> asyncio.Task[list[Description]]:
-        """Start the task that ends all others. Its result is what did not end."""
-        return self.loop.create_task(_finish(self.loop, self._patience), name="erlang_loop.finish")
+    def finish(self, idle: bool) -> asyncio.Future[list[Description]]:
+        """Start what ends all tasks. Its result is what did not end.
+
+        `idle`: no callback waits for its turn. A loop that has no tasks either needs no task to
+        end them: among thousands that end at once each would look through those of all others.
+        """
+        loop = self.loop
+        if idle and not asyncio.all_tasks(loop) and not loop._asyncgens:
+            ended: asyncio.Future[list[Description]] = loop.create_future()
+            ended.set_result([])
+            return ended
+        return loop.create_task(_finish(loop, self._patience), name="erlang_loop.finish")
 
     def end(self) -> None:
         """Close the loop, which was left."""

@@ -357,6 +357,13 @@ async def stop_loop() -> None:
     asyncio.get_running_loop().stop()
 
 
+async def stop_loop_and_note(event: str) -> None:
+    """A callback waits for the turn after the one in which the loop is told to stop."""
+    loop = asyncio.get_running_loop()
+    loop.call_soon(loop.call_soon, note, event)
+    loop.stop()
+
+
 async def mark_loop() -> bool:
     """Whether this loop was marked before."""
     loop = asyncio.get_running_loop()

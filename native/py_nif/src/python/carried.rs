@@ -44,7 +44,7 @@ pub struct Carried {
     /// has its own context, so has every loop that shares one.
     context: Py<PyAny>,
     owner: Owner,
-    /// The task that brings the loop to its end, once it has to end.
+    /// The future of the loop's end, once it has to end.
     finish: Option<Py<PyAny>>,
     /// What ended it out of order.
     failure: Option<PyErr>,
@@ -178,7 +178,8 @@ impl Carried {
     /// `stop()`, or Erlang wants it to end: tasks are cancelled, finalizers run. Once.
     fn begin_end(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.finish.is_none() {
-            self.finish = Some(self.served.call_method0(py, "finish")?);
+            let idle = (self.object.get().ready).with(py, |ready| ready.is_empty());
+            self.finish = Some(self.served.call_method1(py, "finish", (idle,))?);
         }
         Ok(())
     }
