@@ -6,6 +6,7 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | [`awaited`] | a value that threads wait for |
 //! | [`clock`] | the one clock all deadlines are on |
 //! | [`counters`] | what a loop has done so far |
 //! | [`epoll`] | the set of watched fds, and the buffer its events arrive in |
@@ -29,6 +30,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("only `sys` is missing for this system: it needs a kqueue version of its functions");
 
+pub mod awaited;
 pub mod clock;
 pub mod counters;
 pub mod epoll;
@@ -52,6 +54,7 @@ pub mod wait;
 pub mod warmth;
 pub mod watches;
 
+pub use awaited::Awaited;
 pub use clock::{now_ns, ticks};
 pub use counters::{Counters, CountersSnapshot};
 pub use epoll::{EpollSet, EventBuffer, RawEvent};

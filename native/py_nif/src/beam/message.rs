@@ -5,10 +5,10 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use rustler::env::SavedTerm;
-use rustler::{sys, Atom, Encoder, Env, LocalPid, OwnedEnv};
+use rustler::{sys, Atom, Encoder, Env, LocalPid};
 
 use super::forked;
+use super::own_env::OwnEnv;
 
 /// Where a message is sent from. The VM wants to know: on a scheduler thread the sender is named
 /// by its environment, on any other thread there is none.
@@ -27,18 +27,12 @@ pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
     }
     match sender {
         Sender::Scheduler(env) => env.send(to, message).is_ok(),
-        Sender::Thread => OwnedEnv::new()
-            .send_and_clear(to, |env| message.encode(env))
-            .is_ok(),
+        Sender::Thread => {
+            let env = OwnEnv::new();
+            let message = env.keep(message);
+            env.send(to, message)
+        }
     }
-}
-
-/// Sends a term that was made in this environment before, on a thread of ours.
-pub fn send_saved(env: &mut OwnedEnv, to: &LocalPid, message: &SavedTerm) -> bool {
-    if forked::is_copy() {
-        return false;
-    }
-    env.send_and_clear(to, |inner| message.load(inner)).is_ok()
 }
 
 /// The process that has this name. On a thread of ours.
@@ -47,7 +41,7 @@ pub fn whereis(name: Atom) -> Option<LocalPid> {
         return None;
     }
     let mut pid = MaybeUninit::uninit();
-    OwnedEnv::new().run(|env| {
+    OwnEnv::new().with(|env| {
         let name = name.to_term(env).as_c_arg();
         // SAFETY: without an environment the VM takes the caller for a thread of ours, which it
         // is; `pid` is initialised when it answers non-zero.

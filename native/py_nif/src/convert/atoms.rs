@@ -8,11 +8,12 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyString, PyType};
-use rustler::{Atom, Env, OwnedEnv, Term};
+use rustler::{Atom, Env, Term};
 
 use super::error::ConvertError;
 use super::limits;
 use crate::atoms;
+use crate::beam::own_env::OwnEnv;
 
 /// The VM's limit.
 const MAX_NAME: usize = 255;
@@ -88,7 +89,7 @@ fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
 }
 
 fn object(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
-    let name = OwnedEnv::new().run(|env| name(atom.to_term(env)));
+    let name = OwnEnv::new().with(|env| name(atom.to_term(env)));
     py.get_type::<PyString>()
         .call_method1("__new__", (class(py)?, name))
 }
@@ -102,8 +103,8 @@ pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
     }
     // Made past the constructor (`str.__new__(Atom, name)`): not in the table.
     let name = value.to_str()?;
-    OwnedEnv::new()
-        .run(|env| existing(env, name))
+    OwnEnv::new()
+        .with(|env| existing(env, name))
         .ok_or_else(|| ConvertError::refused(format!("there is no atom {name:?}")))
 }
 
@@ -117,7 +118,7 @@ pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<
     if text.chars().count() > MAX_NAME {
         return Err(PyValueError::new_err("an atom has at most 255 characters"));
     }
-    let atom = OwnedEnv::new().run(|env| match existing(env, text) {
+    let atom = OwnEnv::new().with(|env| match existing(env, text) {
         Some(atom) => Ok(atom),
         None if existing_only => Err(PyValueError::new_err(format!("there is no atom {text:?}"))),
         None => {
@@ -141,8 +142,8 @@ pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
         return Ok(to_atom(text)?);
     }
     let text = text.to_str()?;
-    OwnedEnv::new()
-        .run(|env| existing(env, text))
+    OwnEnv::new()
+        .with(|env| existing(env, text))
         .ok_or_else(|| {
             PyValueError::new_err(format!(
                 "{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it"

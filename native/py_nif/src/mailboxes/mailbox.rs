@@ -6,18 +6,20 @@
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use event_loop::Awaited;
 use pyo3::{Py, PyAny};
 use rustler::{Env, LocalPid, Term};
 
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message::Sender;
+use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::beam::terms::{Elements, KeptTerm};
 use crate::loops::Recipient;
-use crate::python::GilCell;
+use crate::python::{spinning, GilCell};
 use crate::questions::Terms;
 
 #[derive(Default)]
@@ -40,35 +42,29 @@ pub struct Mailbox {
     pub recipient: OnceLock<Recipient>,
     /// A weak reference to the Python object that hears of news on the loop.
     pub owner: GilCell<Option<Py<PyAny>>>,
-    /// Guards the state for a few instructions at a time.
-    state: Mutex<State>,
-    arrived: Condvar,
+    /// Locked for a few instructions at a time.
+    state: Awaited<State>,
 }
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Insertions and removals of whole values.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The loop, or the thread, has something to look at.
     fn notify(self: &Arc<Self>) {
         match self.recipient.get() {
             Some(recipient) => recipient.post(self.clone()),
-            None => self.arrived.notify_one(),
+            None => self.state.tell(),
         }
     }
 
     // ---- the process ----
 
     pub fn opened(&self, pid: LocalPid) {
-        self.lock().process = Some(pid);
+        self.state.lock().process = Some(pid);
     }
 
     pub fn deliver(self: &Arc<Self>, message: Term<'_>) {
         let message = Terms::copy(message);
         let notify = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.messages.push_back(message);
             std::mem::take(&mut state.wanted) || self.recipient.get().is_none()
         };
@@ -81,7 +77,7 @@ impl Mailbox {
     pub fn exit(self: &Arc<Self>, pid: Term<'_>, reason: Term<'_>) -> bool {
         let (exit, key) = (Terms::copy((pid, reason)), KeptTerm::new(pid));
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let Some(index) = state.linked.iter().position(|linked| *linked == key) else {
                 return false;
             };
@@ -93,7 +89,7 @@ impl Mailbox {
     }
 
     fn process_ended(self: &Arc<Self>) {
-        if !std::mem::replace(&mut self.lock().ended, true) {
+        if !std::mem::replace(&mut self.state.lock().ended, true) {
             self.notify();
         }
     }
@@ -101,63 +97,49 @@ impl Mailbox {
     // ---- Python ----
 
     pub fn process(&self) -> Option<LocalPid> {
-        self.lock().process
+        self.state.lock().process
     }
 
     pub fn has_ended(&self) -> bool {
-        self.lock().ended
+        self.state.lock().ended
     }
 
     pub fn take(&self) -> Option<Terms> {
-        self.lock().messages.pop_front()
+        self.state.lock().messages.pop_front()
     }
 
     pub fn take_exit(&self) -> Option<Terms> {
-        self.lock().exits.pop_front()
+        self.state.lock().exits.pop_front()
     }
 
     /// The owner is to be told of the next message. `false`: there is one already.
     pub fn want(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.wanted = state.messages.is_empty();
         state.wanted
     }
 
     /// A thread waits for a message, or the end; `false` when its time is over.
     pub fn wait(&self, until: Option<Instant>) -> bool {
-        let mut state = self.lock();
-        while state.messages.is_empty() && !state.ended {
-            state = match until {
-                None => self
-                    .arrived
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let Some(left) = until.checked_duration_since(Instant::now()) else {
-                        return false;
-                    };
-                    let waited = self.arrived.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        true
+        let news = |state: &State| !state.messages.is_empty() || state.ended;
+        spinning::wait(&self.state, until, news)
     }
 
     pub fn link(&self, pid: KeptTerm) {
-        self.lock().linked.push(pid);
+        self.state.lock().linked.push(pid);
     }
 
     /// `false`: it is not linked, or has died.
     pub fn unlink(&self, pid: &KeptTerm) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = state.linked.iter().position(|linked| linked == pid);
         found.map(|index| state.linked.swap_remove(index)).is_some()
     }
 
     /// Removes `{'DOWN', Monitor, _, _, _}`, of a monitor that has just been ended.
     pub fn flush(&self, monitor: &KeptTerm) {
-        self.lock()
+        self.state
+            .lock()
             .messages
             .retain(|message| !message.with(|message| is_down(message, monitor)));
     }
@@ -166,13 +148,10 @@ impl Mailbox {
     pub fn end(&self, reason: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
         let process = self.process();
         if let Some(pid) = process {
-            let mut env = rustler::OwnedEnv::new();
-            let message = env.run(|inner| {
-                let reason = reason(inner);
-                env.save((atoms::py_end(), reason))
-            });
+            let env = OwnEnv::new();
+            let message = env.with(|inner| env.keep((atoms::py_end(), reason(inner))));
             // One that has ended has nothing to end.
-            let _ = message::send_saved(&mut env, &pid, &message);
+            let _ = env.send(&pid, message);
         }
     }
 }

@@ -18,6 +18,7 @@ use super::gil_cell::GilCell;
 use super::loop_class::Loop;
 use super::{call_threads, calls, main_thread};
 use crate::atoms;
+use crate::beam::own_env::OwnEnv;
 use crate::convert::{self, exception};
 use crate::loops::{Posted, Recipient};
 use crate::questions::chain::{self, Chain, LoopThread};
@@ -201,7 +202,7 @@ pub fn answer<'py>(py: Python<'py>, question: &Question) -> PyResult<Bound<'py, 
             let (reason, stacktrace) = term.decode().unwrap_or((term, term));
             exception::from_erlang(py, kind_text(kind), reason, stacktrace)
         })),
-        Some(Answer::Lost) | None => Err(rustler::OwnedEnv::new().run(|env| {
+        Some(Answer::Lost) | None => Err(OwnEnv::new().with(|env| {
             let reason = atoms::not_alive().encode(env);
             exception::from_erlang(py, "exit", reason, atoms::none().encode(env))
         })),

@@ -10,6 +10,7 @@ use rustler::{Atom, Encoder, Env, Term};
 
 use super::{call_threads, erlang_calls, erlang_messages, main_thread, values};
 use crate::atoms;
+use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::Ref;
 use crate::beam::terms::KeptTerm;
 use crate::convert::{self, Pid, Reference};
@@ -87,7 +88,7 @@ impl PyMailbox {
         let Some(pid) = self.mailbox.process() else {
             return Err(PyRuntimeError::new_err("it has no process"));
         };
-        rustler::OwnedEnv::new().run(|env| Py::new(py, Pid::keep(pid.encode(env))))
+        OwnEnv::new().with(|env| Py::new(py, Pid::keep(pid.encode(env))))
     }
 
     #[getter]
@@ -178,7 +179,7 @@ impl PyMailbox {
 
     /// Removes the message of a monitor that has been ended.
     fn flush(&self, monitor: &Bound<'_, Reference>) {
-        let monitor = rustler::OwnedEnv::new().run(|env| KeptTerm::new(monitor.get().in_env(env)));
+        let monitor = OwnEnv::new().with(|env| KeptTerm::new(monitor.get().in_env(env)));
         self.mailbox.flush(&monitor);
     }
 
@@ -203,11 +204,11 @@ impl Drop for PyMailbox {
 }
 
 fn kept(pid: &Bound<'_, Pid>) -> KeptTerm {
-    rustler::OwnedEnv::new().run(|env| KeptTerm::new(pid.get().in_env(env)))
+    OwnEnv::new().with(|env| KeptTerm::new(pid.get().in_env(env)))
 }
 
 fn existing(made: &Bound<'_, Reference>) -> PyResult<Arc<Mailbox>> {
-    let found = rustler::OwnedEnv::new().run(|env| {
+    let found = OwnEnv::new().with(|env| {
         let mailbox: Result<Ref<MailboxRef>, _> = made.get().in_env(env).decode();
         mailbox.map(|mailbox| mailbox.0.clone())
     });

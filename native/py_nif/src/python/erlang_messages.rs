@@ -3,11 +3,12 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use rustler::{Encoder, Env, LocalPid, OwnedEnv, Term};
+use rustler::{Encoder, Env, LocalPid, Term};
 
 use super::erlang_calls;
 use crate::atoms;
 use crate::beam::message;
+use crate::beam::own_env::OwnEnv;
 use crate::convert::{self, Pid, Reference};
 use crate::questions::Terms;
 
@@ -26,7 +27,7 @@ pub fn _send(dest: &Bound<'_, PyAny>, message: &Bound<'_, PyAny>) -> PyResult<()
 /// The process, if it is one of this node.
 fn local(dest: &Bound<'_, PyAny>) -> PyResult<Option<LocalPid>> {
     if let Ok(pid) = dest.cast::<Pid>() {
-        return Ok(OwnedEnv::new().run(|env| pid.get().in_env(env).decode().ok()));
+        return Ok(OwnEnv::new().with(|env| pid.get().in_env(env).decode().ok()));
     }
     if dest.is_instance_of::<PyString>() {
         return registered(dest).map(Some);
@@ -54,12 +55,12 @@ pub fn registered(name: &Bound<'_, PyAny>) -> PyResult<LocalPid> {
 
 /// To a process that has ended nothing is sent, and nothing is said, as in Erlang.
 fn send_local(pid: &LocalPid, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let mut env = OwnedEnv::new();
-    let term = env.run(|inner| -> PyResult<_> {
+    let env = OwnEnv::new();
+    let term = env.with(|inner| -> PyResult<_> {
         let term = convert::to_term(inner, value).map_err(|error| error.within("message"))?;
-        Ok(env.save(term))
+        Ok(env.keep(term))
     })?;
-    let _ = message::send_saved(&mut env, pid, &term);
+    let _ = env.send(pid, term);
     Ok(())
 }
 

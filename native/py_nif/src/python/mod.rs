@@ -8,7 +8,7 @@
 //! `weak_set` is where asyncio keeps its tasks.
 //!
 //! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
-//! `erlang_mailbox`.
+//! `erlang_mailbox`; a thread that waits does some `spinning` first.
 //!
 //! Requests of Erlang: `calls` runs one, on `call_threads` or on a loop (`loop_requests`), which
 //! knows its `callers`. A loop that Erlang started (`loop_thread`) gets its place from `runners`: a
@@ -66,6 +66,7 @@ mod runner;
 pub mod runners;
 mod sleep;
 mod sock_operation;
+pub mod spinning;
 pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]
 mod thread_lock;

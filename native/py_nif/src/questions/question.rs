@@ -10,42 +10,43 @@
 //! ever.
 
 use std::ffi::CStr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use event_loop::Awaited;
 use pyo3::{Py, PyAny};
-use rustler::env::SavedTerm;
-use rustler::{Atom, Encoder, Env, LocalPid, OwnedEnv, Term};
+use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use super::chain::{self, Chain};
 use crate::atoms;
 use crate::beam::message::Sender;
+use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Resource, TypeCell};
 use crate::loops::Recipient;
-use crate::python::GilCell;
+use crate::python::{spinning, GilCell};
 
 /// A term in an environment of its own.
 pub struct Terms {
-    env: OwnedEnv,
-    term: SavedTerm,
+    env: OwnEnv,
+    term: Kept,
 }
 
 impl Terms {
     pub fn copy(term: impl Encoder) -> Self {
-        let env = OwnedEnv::new();
-        let term = env.save(term);
+        let env = OwnEnv::new();
+        let term = env.keep(term);
         Terms { env, term }
     }
 
     /// Of what `build` makes in that environment.
     pub fn build<E>(build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>) -> Result<Self, E> {
-        let env = OwnedEnv::new();
-        let term = env.run(|inner| build(inner).map(|term| env.save(term)))?;
+        let env = OwnEnv::new();
+        let term = env.with(|inner| build(inner).map(|term| env.keep(term)))?;
         Ok(Terms { env, term })
     }
 
     pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
-        self.env.run(|env| look(self.term.load(env)))
+        look(self.env.load(self.term))
     }
 }
 
@@ -74,13 +75,18 @@ enum Life {
     Over,
 }
 
+impl Life {
+    fn is_open(&self) -> bool {
+        matches!(self, Life::Asked(_) | Life::Begun(_))
+    }
+}
+
 pub struct Question {
     pub waiter: Waiter,
     /// What waits for this answer and so cannot run Python code meanwhile.
     pub chain: Chain,
-    /// Guards the question's state, never while a term is copied or Python runs.
-    life: Mutex<Life>,
-    answered: Condvar,
+    /// Its lock is never held while a term is copied or Python runs.
+    life: Awaited<Life>,
 }
 
 impl Question {
@@ -88,21 +94,15 @@ impl Question {
         Arc::new(Question {
             waiter,
             chain,
-            life: Mutex::new(Life::Asked(terms)),
-            answered: Condvar::new(),
+            life: Awaited::new(Life::Asked(terms)),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Life> {
-        // Only ever replaced whole.
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is asked, for the calling process, which answers it. `None`: nobody wants to know.
     pub fn take<'a>(self: &Arc<Self>, env: Env<'a>) -> Option<Term<'a>> {
         let pid = env.pid();
         let terms = {
-            let mut life = self.lock();
+            let mut life = self.life.lock();
             match std::mem::replace(&mut *life, Life::Over) {
                 Life::Asked(terms) => {
                     *life = Life::Begun(pid);
@@ -119,13 +119,13 @@ impl Question {
     }
 
     pub fn is_wanted(&self) -> bool {
-        matches!(*self.lock(), Life::Asked(_) | Life::Begun(_))
+        self.life.lock().is_open()
     }
 
     /// The one answer; later ones are dropped. Any thread.
     pub fn answer(self: &Arc<Self>, answer: Answer) {
         {
-            let mut life = self.lock();
+            let mut life = self.life.lock();
             match &*life {
                 Life::Asked(_) => {}
                 Life::Begun(pid) => chain::ended(pid, self),
@@ -137,7 +137,7 @@ impl Question {
             };
         }
         match &self.waiter {
-            Waiter::Thread => self.answered.notify_one(),
+            Waiter::Thread => self.life.tell(),
             Waiter::Loop(recipient, _) => recipient.post(self.clone()),
             Waiter::Nobody => {}
         }
@@ -145,27 +145,11 @@ impl Question {
 
     /// Waits until it is answered, or until then: `false`.
     pub fn wait(&self, until: Option<Instant>) -> bool {
-        let mut life = self.lock();
-        while matches!(*life, Life::Asked(_) | Life::Begun(_)) {
-            life = match until {
-                None => self
-                    .answered
-                    .wait(life)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let Some(left) = until.checked_duration_since(Instant::now()) else {
-                        return false;
-                    };
-                    let waited = self.answered.wait_timeout(life, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        true
+        spinning::wait(&self.life, until, |life| !life.is_open())
     }
 
     pub fn take_answer(&self) -> Option<Answer> {
-        let mut life = self.lock();
+        let mut life = self.life.lock();
         match std::mem::replace(&mut *life, Life::Over) {
             Life::Answered(answer) => Some(answer),
             other => {
@@ -178,7 +162,7 @@ impl Question {
     /// Nobody wants to know any more. The process that runs it, if one does.
     pub fn give_up(self: &Arc<Self>) -> Option<LocalPid> {
         // What was there is let go of after the lock.
-        let before = std::mem::replace(&mut *self.lock(), Life::Over);
+        let before = std::mem::replace(&mut *self.life.lock(), Life::Over);
         match before {
             Life::Begun(pid) => {
                 chain::ended(&pid, self);

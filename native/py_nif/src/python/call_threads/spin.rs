@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use event_loop::{now_ns, Spin};
+use event_loop::Spin;
 
-use super::super::offer::Offer;
+use super::super::spinning;
 
 /// There is a call for the thread that spins. It takes the lock of the queue to get it, which
 /// orders everything: Relaxed.
@@ -21,29 +21,6 @@ pub(super) fn tell() {
 }
 
 /// Spins from `began` on. `true`: it was told of a call.
-pub(super) fn run(spin: &mut Spin, began: u64) -> bool {
-    let end = began.saturating_add(spin.budget());
-    let mut cpu = Offer::default();
-    let mut shared = false;
-    loop {
-        if TOLD.load(Ordering::Relaxed) {
-            match shared {
-                true => spin.handed_over(),
-                false => spin.hit(),
-            }
-            return true;
-        }
-        if now_ns() >= end {
-            spin.miss();
-            return false;
-        }
-        match cpu.taken() {
-            None => {}
-            Some(taken) if taken.is_short() => shared = true,
-            Some(_) => {
-                spin.crowded();
-                return TOLD.load(Ordering::Relaxed);
-            }
-        }
-    }
+pub(super) fn run(habit: &mut Spin, began: u64) -> bool {
+    spinning::spin(habit, began, || TOLD.load(Ordering::Relaxed))
 }
