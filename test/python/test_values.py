@@ -280,6 +280,19 @@ def test_many_threads_at_once() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:os.fork.. copies:RuntimeWarning")
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
+    try:
+        (gc.enable if enabled else gc.disable)()
+        assert _echo([(1, [2])]) == [(1, [2])]
+        assert gc.isenabled() is enabled
+        with pytest.raises(ConversionError):
+            _echo([b"\xff"])
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+
+
 def test_a_forked_copy_has_no_erlang() -> None:
     values = [Atom("ok"), Handle(1)]
     child = os.fork()

@@ -9,6 +9,7 @@ use super::error::{key_text, shortened, ConvertError, Step};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::{atoms, bit_string, handle, integers, MAX_DEPTH};
 use crate::beam::terms::Elements;
+use crate::python::collector;
 
 /// Python hashes a tuple in a tuple by recursion, without a look at what is left of the stack.
 const MAX_KEY_DEPTH: usize = 100;
@@ -18,6 +19,7 @@ pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
     match open(py, term)? {
         Opened::Leaf(value) => Ok(value),
         Opened::Inside(frame) => {
+            let _paused = collector::pause(py);
             let mut walk = Walk {
                 py,
                 frames: Vec::with_capacity(8),

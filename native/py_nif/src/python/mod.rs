@@ -25,7 +25,7 @@ pub mod call_threads;
 mod callers;
 pub mod calls;
 mod carried;
-mod collector;
+pub mod collector;
 mod command;
 mod command_signals;
 mod context;
