@@ -279,7 +279,6 @@ def test_many_threads_at_once() -> None:
     assert all(ids == found[0] for ids in found)
 
 
-@pytest.mark.filterwarnings("ignore:os.fork.. copies:RuntimeWarning")
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
     try:
@@ -293,6 +292,7 @@ def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
         gc.enable()
 
 
+@pytest.mark.filterwarnings("ignore:os.fork.. copies:RuntimeWarning")
 def test_a_forked_copy_has_no_erlang() -> None:
     values = [Atom("ok"), Handle(1)]
     child = os.fork()
