@@ -18,6 +18,7 @@ use super::gil_slot::GilSlot;
 #[cfg(not(Py_GIL_DISABLED))]
 use super::handle_pool;
 use super::loop_class::Loop;
+use super::prefetch::{prefetch, prefetch_object};
 use super::transports::is_fatal;
 
 /// CPython keeps more freed contexts than these to be used again.
@@ -196,6 +197,20 @@ impl Handle {
             owner.drop_ref(py);
         }
         drop(self.origin.take(py));
+    }
+
+    /// Asks for the memory of a handle that will run.
+    #[inline]
+    pub fn foresee(handle: &Py<Handle>) {
+        prefetch(handle.as_ptr(), size_of::<(ffi::PyObject, Handle)>());
+    }
+
+    /// Asks for its context, which mostly was made for it alone.
+    #[inline]
+    pub fn foresee_context(&self) {
+        if let Some(context) = self.context_pointer() {
+            prefetch_object(context);
+        }
     }
 
     #[inline]

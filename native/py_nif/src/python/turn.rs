@@ -225,7 +225,9 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     for _ in 0..count {
         let next = this.ready.with(py, |ready| {
             let next = ready.pop_front();
-            foresee(py, ready);
+            if !ready.is_empty() {
+                foresee(py, ready);
+            }
             next
         });
         let Some(item) = next else {
@@ -243,10 +245,17 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
 }
 
-/// Has the caches ready for what comes next, while another is served: first the transport itself,
-/// and one later, when that is there, what it points to.
+/// Has the caches ready for what comes next, while another is served: first the transport or the
+/// handle itself, and later, when that is there, what it points to. A connection takes some
+/// microseconds, a callback perhaps a tenth of one, so handles are asked for further ahead.
 #[inline]
 fn foresee(py: Python<'_>, ready: &ReadyQueue) {
+    if let Some(Item::Callback(handle)) = ready.get(4) {
+        Handle::foresee(handle);
+    }
+    if let Some(Item::Callback(handle)) = ready.get(2) {
+        handle.get().foresee_context();
+    }
     if let Some(Item::Io(Watcher::Transport(transport), _)) = ready.get(1) {
         StreamTransport::foresee(transport);
     }

@@ -10,12 +10,7 @@ use crate::python::fd_callbacks::{watch_error, Watcher, MODE};
 use crate::python::gil_slot::GilSlot;
 use crate::python::gil_value::GilValue;
 use crate::python::loop_class::Loop;
-use crate::python::prefetch::prefetch;
-
-/// Where CPython keeps an object's dictionary and the collector's links: in front of it.
-const BEFORE_OBJECT: usize = 32;
-/// With these, and some attributes.
-const SMALL_OBJECT: usize = 128;
+use crate::python::prefetch::prefetch_object;
 
 impl Transport {
     fn flag(&self, direction: Direction) -> &GilValue<bool> {
@@ -114,10 +109,7 @@ impl Transport {
     pub fn foresee_owned(&self, py: Python<'_>) {
         let ask = |object: Option<&Py<PyAny>>| {
             if let Some(object) = object {
-                prefetch(
-                    object.as_ptr().wrapping_byte_sub(BEFORE_OBJECT),
-                    SMALL_OBJECT,
-                );
+                prefetch_object(object.as_ptr());
             }
         };
         self.protocol.look(py, ask);
