@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+    from weakref import WeakSet
 
     class AsyncioLoop(asyncio.SelectorEventLoop):
         """asyncio's loop on Unix: the parts of ErlangEventLoop build on it."""
 
         _current_handle: asyncio.Handle | None
+        _asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         _debug: bool
         _signal_handlers: Any
 
