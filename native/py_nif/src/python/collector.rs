@@ -7,7 +7,7 @@
 //! (`loop_traverse`). Where Python has no GIL, nothing is ignored.
 //!
 //! While a large term becomes Python objects, all of them live: to look for garbage among them, again
-//! and again, took more than half of the time. From 3.12 on Python does not, inside one native call.
+//! and again, took nearly half of the time. From 3.12 on Python does not, inside one native call.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;

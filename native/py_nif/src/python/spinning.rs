@@ -3,7 +3,7 @@
 //! answers do (`bench/`: thread_call).
 
 use std::cell::RefCell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use event_loop::{now_ns, Awaited, Spin, WaitPolicy};
 
@@ -22,14 +22,27 @@ pub fn wait<T>(awaited: &Awaited<T>, until: Option<Instant>, wanted: impl Fn(&T)
         return true;
     }
     HABIT.with_borrow_mut(|habit| {
-        // A moment more than `until` is no matter.
         let is_told = || awaited.told() != told;
-        if habit.budget() > 0 && spin(habit, began, is_told) && wanted(&awaited.lock()) {
+        if habit.budget() > 0
+            && !is_over_within(until, habit.budget())
+            && spin(habit, began, is_told)
+            && wanted(&awaited.lock())
+        {
             return true;
         }
         let met = awaited.sleep(until, wanted);
-        habit.note_wait(now_ns().saturating_sub(began));
+        if met {
+            // A time-out tells nothing of how soon answers come.
+            habit.note_wait(now_ns().saturating_sub(began));
+        }
         met
+    })
+}
+
+/// Whether a spin of so many nanoseconds would be longer than the wait may be.
+fn is_over_within(until: Option<Instant>, ns: u64) -> bool {
+    until.is_some_and(|until| {
+        until.saturating_duration_since(Instant::now()) < Duration::from_nanos(ns)
     })
 }
 
