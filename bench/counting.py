@@ -1,8 +1,8 @@
 """Instructions instead of seconds: the same in every run, whatever else the machine does.
 
 core     operations of native/event_loop (benches/counted.rs), under valgrind's callgrind
-in node  callbacks, timers and tasks of ErlangEventLoop (counted.py), by `perf stat`, as valgrind
-         does not run the VM's own compiler
+in node  callbacks, timers, tasks and messages of ErlangEventLoop (counted.py), by single steps
+         (steps.py)
 
 Each is run twice, with one count and with another; the difference is what the operation itself
 costs, without start and end.
@@ -17,12 +17,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
+from bench import steps
 from bench.contenders import OURS, ROOT
 from bench.counted import WORK
 
 LIMIT = 1800
 CORE_COUNT = 20_000
-NODE_COUNT = 200_000
+NODE_COUNT = 20
 
 
 class NotCounted(Exception):  # noqa: N818
@@ -44,14 +45,14 @@ def core() -> dict[str, float]:
 
 
 def in_node() -> dict[str, float]:
-    """Instructions for an operation of ErlangEventLoop, by its name; user mode only."""
-    if shutil.which("perf") is None:
-        raise NotCounted("perf is not installed")
-    read_perf(_run(_perf("true"), errors=True))  # Whether the machine has such counters.
+    """Instructions of the loop's thread for an operation, by its name; user mode only."""
     program = [str(ROOT / "bin/erlang-loop"), "-m", "bench.counted"]
 
     def count(name: str, times: int) -> int:
-        return read_perf(_run(_perf(*program, name, str(times)), errors=True))
+        try:
+            return steps.count([*program, name, str(times)])
+        except OSError as reason:
+            raise NotCounted(str(reason)) from None
 
     return {
         f"{OURS} {name}": _per_operation(lambda n, name=name: count(name, n), NODE_COUNT)  # type: ignore[misc]
@@ -61,10 +62,6 @@ def in_node() -> dict[str, float]:
 
 def _per_operation(count: Callable[[int], int], times: int) -> float:
     return (count(2 * times) - count(times)) / times
-
-
-def _perf(*words: str) -> list[str]:
-    return ["perf", "stat", "-x,", "-e", "instructions:u", *words]
 
 
 def _core_program() -> str:
@@ -82,15 +79,6 @@ def read_callgrind(output: str) -> int:
     found = re.search(r"Collected\s*:\s*(\d+)", output)
     if found is None:
         raise NotCounted(f"valgrind counted nothing: {output.strip()[-200:]}")
-    return int(found.group(1))
-
-
-def read_perf(output: str) -> int:
-    """`123456,,instructions:u,...`, or `<not supported>,,instructions:u,...`."""
-    found = re.search(r"^([^,\n]*),[^,\n]*,instructions", output, re.M)
-    if found is None or not found.group(1).isdigit():
-        reason = found.group(1) if found else output.strip()[-200:]
-        raise NotCounted(f"perf cannot count instructions here: {reason}")
     return int(found.group(1))
 
 

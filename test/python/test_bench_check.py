@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
 import bench.cases  # noqa: F401  fills the registry
-from bench import baseline, checking, counting, machine, page, plot, store, summary
+from bench import baseline, checking, counting, machine, page, plot, steps, store, summary
 from bench.baseline import Baseline
 from bench.registry import CASES, Budget, Sample
 from bench.rounds import Failure, Plan, Results, run_sample
@@ -147,12 +148,26 @@ def test_committed_baseline_can_be_read():
 
 def test_counts_are_read():
     assert counting.read_callgrind("==1== \n==1== Collected : 104349767\n==1== \n") == 104349767
-    assert counting.read_perf("some noise\n123456,,instructions:u,1000,100.00,,\n") == 123456
-    for output in ("<not supported>,,instructions:u,0,100.00,,\n", "perf: no permission"):
-        with pytest.raises(counting.NotCounted):
-            counting.read_perf(output)
     with pytest.raises(counting.NotCounted):
         counting.read_callgrind("valgrind: cannot run")
+
+
+def test_steps_are_counted():
+    """Three times the work is three times as many, but for a few by which runs differ."""
+    program = (
+        "import sys, threading; from bench import steps\n"
+        "def work(n):\n"
+        "    while n: n -= 1\n"
+        "work(1000); print(threading.get_native_id(), flush=True); sys.stdin.readline()\n"
+        "steps.mark(); work({}); steps.mark()"
+    )
+
+    def count(times):
+        return steps.count([sys.executable, "-c", program.format(times)])
+
+    none, some, more = count(1), count(81), count(241)
+    assert more - none == pytest.approx(3 * (some - none), rel=0.02)
+    assert more - none > 240 * 5
 
 
 def test_ratio_is_of_each_round():

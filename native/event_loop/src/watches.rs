@@ -232,9 +232,11 @@ impl Watches {
             return ready; // registered before the number was reused
         };
         (ready.read, ready.write) = slot.fire(event);
-        // Only a oneshot watch that has just fired leaves something to change here.
-        let outcome = slot.register(set, fd, false);
-        self.drop_if_gone(fd, outcome);
+        if slot.has_oneshot() {
+            // It may have just fired, which leaves something to change.
+            let outcome = slot.register(set, fd, false);
+            self.drop_if_gone(fd, outcome);
+        }
         ready
     }
 

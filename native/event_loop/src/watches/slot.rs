@@ -70,6 +70,11 @@ impl Slot {
         self.registered == Registered::Silent
     }
 
+    pub fn has_oneshot(&self) -> bool {
+        let once = |side: &Option<Watch>| side.is_some_and(|watch| watch.mode.oneshot);
+        once(&self.read) || once(&self.write)
+    }
+
     /// Whether the kernel watches this side, and this side only.
     pub fn reads_only(&self) -> bool {
         let reads = |interest: &Interest| interest.read && !interest.write;

@@ -99,9 +99,10 @@ impl Transport {
         let Some(context) = this.context(direction).cloned(py).filter(|_| active) else {
             return Ok(());
         };
-        context::enter(py, &context)?;
+        let context = context.into_bound(py);
+        context::enter(py, context.as_unbound())?;
         let result = Self::move_data(slf, direction);
-        context::leave(py, &context)?;
+        context::leave(py, context.as_unbound())?;
         result
     }
 
