@@ -159,6 +159,19 @@ impl<'a, 'py> Given<'a, 'py> {
         method: &str,
         required: [&str; N],
     ) -> PyResult<[Borrowed<'a, 'py, PyAny>; N]> {
+        if self.positional == N && !self.has_names() {
+            let all = std::array::from_fn(|index| self.get(index));
+            return Ok(all.map(|one| one.expect("counted before")));
+        }
+        self.exactly_by_name(method, required)
+    }
+
+    #[cold]
+    fn exactly_by_name<const N: usize>(
+        &self,
+        method: &str,
+        required: [&str; N],
+    ) -> PyResult<[Borrowed<'a, 'py, PyAny>; N]> {
         if self.positional > N {
             let text = format!(
                 "{method}() takes {N} positional arguments but {} were given",

@@ -93,6 +93,16 @@ impl<T> GilSlot<T> {
 impl<T> GilSlot<Py<T>> {
     /// Another reference to the object inside.
     #[inline]
+    #[cfg(not(Py_GIL_DISABLED))]
+    pub fn cloned(&self, py: Python<'_>) -> Option<Py<T>> {
+        // SAFETY: only one thread at a time has a token, and to count a reference runs no code that
+        // could change the slot meanwhile.
+        let value = unsafe { &*self.0.as_ptr() };
+        value.as_ref().map(|object| object.clone_ref(py))
+    }
+
+    /// Another reference to the object inside.
+    #[cfg(Py_GIL_DISABLED)]
     pub fn cloned(&self, py: Python<'_>) -> Option<Py<T>> {
         self.look(py, |value| value.map(|object| object.clone_ref(py)))
     }

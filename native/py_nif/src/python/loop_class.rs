@@ -23,6 +23,7 @@ use super::handle::{Call, Handle};
 use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
+use super::spare_bytes::SpareBytes;
 use super::timer_handle::Scheduled;
 use super::transports::{StreamTransport, Transport, TransportTable};
 use super::waiting::Waiting;
@@ -70,6 +71,7 @@ pub struct Loop {
     /// Transports with data that waits for the end of the callback.
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
+    pub spare_bytes: SpareBytes,
     pub transports: GilCell<TransportTable>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
     pub requested: GilCell<NumberMap<Requested>>,
@@ -156,6 +158,7 @@ impl Loop {
             callbacks: GilValue::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
+            spare_bytes: SpareBytes::default(),
             transports: GilCell::default(),
             requested: GilCell::default(),
             callers: GilCell::default(),

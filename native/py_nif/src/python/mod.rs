@@ -66,6 +66,7 @@ mod runner;
 pub mod runners;
 mod sleep;
 mod sock_operation;
+mod spare_bytes;
 pub mod spinning;
 pub mod stacks;
 #[cfg(Py_GIL_DISABLED)]

@@ -22,6 +22,7 @@ use crate::python::fd_callbacks::os_error;
 use crate::python::gil_cell::GilCell;
 use crate::python::loop_class::Loop;
 use crate::python::read_buffer::READ_SIZE;
+use crate::python::spare_bytes::Message;
 
 /// What asyncio counts for a waiting datagram besides its data.
 const HEADER: usize = 8;
@@ -92,15 +93,16 @@ impl DatagramTransport {
                 return Ok(false);
             }
         };
-        for (data, from) in &datagrams {
-            slf.get()
-                .give(protocol, data, from)
-                .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
+        let is_full = datagrams.len() == DATAGRAMS;
+        for (message, from) in datagrams {
+            let given = slf.get().give(protocol, message.bytes(), &from);
+            owner.get().spare_bytes.hand_back(message);
+            given.or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
             if base.get().closing.get(py) {
                 return Ok(false);
             }
         }
-        Ok(datagrams.len() == DATAGRAMS && base.get().reads(py))
+        Ok(is_full && base.get().reads(py))
     }
 
     /// What has come: several with one call, if each fits into a part of the loop's buffer.
@@ -108,22 +110,23 @@ impl DatagramTransport {
         &self,
         base: &Bound<'py, Transport>,
         owner: &Bound<'py, Loop>,
-    ) -> Result<Vec<(Bound<'py, PyBytes>, Address)>, Stop> {
+    ) -> Result<Vec<(Message<'py>, Address)>, Stop> {
         let py = base.py();
         let fd = base.get().live_fd(py);
+        let spare = &owner.get().spare_bytes;
         owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
             if !self.internet {
                 let mut from = Address::empty();
                 let length = socket_calls::recv_from(fd, buffer, &mut from)?;
-                return Ok(vec![(PyBytes::new(py, &buffer[..length]), from)]);
+                return Ok(vec![(spare.filled(py, &buffer[..length]), from)]);
             }
             let mut datagrams = std::array::from_fn(|_| (0, Address::empty()));
             let count = socket_calls::recv_several(fd, buffer, &mut datagrams)?;
             let parts = buffer.chunks_exact(READ_SIZE / DATAGRAMS);
             let received = datagrams.into_iter().zip(parts).take(count);
             Ok(received
-                .map(|((length, from), part)| (PyBytes::new(py, &part[..length]), from))
+                .map(|((length, from), part)| (spare.filled(py, &part[..length]), from))
                 .collect())
         })
     }

@@ -6,7 +6,7 @@ use event_loop::Direction;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use super::base::Transport;
 use super::kind::Kind;
@@ -18,6 +18,7 @@ use crate::python::arguments::Arguments;
 use crate::python::fd_callbacks::os_error;
 use crate::python::loop_class::Loop;
 use crate::python::read_buffer::READ_SIZE;
+use crate::python::spare_bytes::Message;
 
 const READ_ERROR: &str = "Fatal read error on pipe transport";
 
@@ -39,14 +40,28 @@ impl ReadPipeTransport {
         let received = owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
             let count = pipe_calls::read(fd, buffer)?;
-            Ok(PyBytes::new(py, &buffer[..count]))
+            Ok(owner.get().spare_bytes.filled(py, &buffer[..count]))
         });
         match received {
-            Ok(data) if data.as_bytes().is_empty() => Self::read_eof(slf, protocol),
-            Ok(data) => call1(protocol, intern!(py, "data_received"), data.as_any()).map(drop),
+            Ok(message) => Self::give(slf, protocol, &owner, message),
             Err(Stop::WouldBlock) => Ok(()),
             Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
         }
+    }
+
+    fn give(
+        slf: &Bound<'_, Self>,
+        protocol: &Bound<'_, PyAny>,
+        owner: &Bound<'_, Loop>,
+        message: Message<'_>,
+    ) -> PyResult<()> {
+        if message.is_empty() {
+            return Self::read_eof(slf, protocol);
+        }
+        let name = intern!(slf.py(), "data_received");
+        let given = call1(protocol, name, message.bytes()).map(drop);
+        owner.get().spare_bytes.hand_back(message);
+        given
     }
 
     fn read_eof(slf: &Bound<'_, Self>, protocol: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Reading: one `recv` for one readiness, into memory that is reused, and a `bytes` of the exact
+//! Reading: one `recv` for one readiness, into memory that is reused, and a `bytes` of its
 //! size. (asyncio reads into a new 256 KiB object each time, which glibc may map and unmap.)
 #![allow(unsafe_code)]
 
@@ -20,6 +20,7 @@ use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
 use super::stream_reader;
 use crate::python::fd_callbacks::os_error;
+use crate::python::loop_class::Loop;
 use crate::python::read_buffer::READ_SIZE;
 use crate::python::tls;
 
@@ -52,37 +53,44 @@ impl StreamTransport {
     ) -> PyResult<()> {
         let py = slf.py();
         let base = slf.as_super();
+        let owner = base.get().owner(py)?;
+        let spare = &owner.get().spare_bytes;
         let received = match slf.get().large.get(py) {
-            true => large_read::recv(py, base.get().live_fd(py))?,
-            false => Self::receive(base, most)?,
+            true => large_read::recv(py, base.get().live_fd(py), spare)?,
+            false => Self::receive(base, &owner, most),
         };
-        let data = match received {
-            Received::Data(data) => data,
+        let message = match received {
+            Received::Data(message) => message,
             Received::Stopped(Stop::WouldBlock) => return Ok(()),
             Received::Stopped(Stop::Failed(code)) => {
                 return Transport::fatal(base, os_error(code), READ_ERROR);
             }
         };
-        let length = data.as_bytes().len();
+        let length = message.bytes().as_bytes().len();
         slf.get().large.set(py, length >= LARGE);
-        match length {
-            0 => Self::read_eof(base, protocol),
-            _ => give(protocol, &data).or_else(|error| failed(base, error, "data_received")),
+        if length == 0 {
+            return Self::read_eof(base, protocol);
         }
+        let given = give(protocol, message.bytes());
+        spare.hand_back(message);
+        given.or_else(|error| failed(base, error, "data_received"))
     }
 
     /// Into the loop's buffer, and from there into an object of the right size.
-    fn receive<'py>(base: &Bound<'py, Transport>, most: usize) -> PyResult<Received<'py>> {
+    fn receive<'py>(
+        base: &Bound<'py, Transport>,
+        owner: &Bound<'py, Loop>,
+        most: usize,
+    ) -> Received<'py> {
         let py = base.py();
         let fd = base.get().live_fd(py);
-        let owner = base.get().owner(py)?;
-        Ok(owner.get().read_buffer.with(py, |buffer| {
+        owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get(most);
             match socket_calls::recv(fd, buffer) {
-                Ok(count) => Received::Data(PyBytes::new(py, &buffer[..count])),
+                Ok(count) => Received::Data(owner.get().spare_bytes.filled(py, &buffer[..count])),
                 Err(stop) => Received::Stopped(stop),
             }
-        }))
+        })
     }
 
     fn read_into_protocol(
