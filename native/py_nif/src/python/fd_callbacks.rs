@@ -4,10 +4,11 @@
 use std::os::fd::RawFd;
 
 use event_loop::{Direction, Mode, Ready};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyOSError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyInt, PyTuple};
 
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
@@ -150,22 +151,32 @@ impl FdTable {
 
 /// An fd from a number or from an object with `fileno()`, as `selectors` accepts them.
 pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
-    let number = match file.extract::<RawFd>() {
-        Ok(number) => Ok(number),
-        Err(_) => file
-            .call_method0("fileno")
-            .and_then(|number| number.extract()),
+    let py = file.py();
+    let fd = match file.is_instance_of::<PyInt>() {
+        true => file.extract()?,
+        false => file
+            .call_method0(intern!(py, "fileno"))
+            .and_then(|number| number.extract())
+            .or_else(|error| match is_no_file(py, &error) {
+                true => {
+                    let text = format!("Invalid file object: {}", file.repr()?);
+                    Err(PyValueError::new_err(text))
+                }
+                false => Err(error),
+            })?,
     };
-    match number {
-        Ok(fd) if fd >= 0 => Ok(fd),
-        Ok(fd) => Err(PyValueError::new_err(format!(
+    match fd {
+        0.. => Ok(fd),
+        _ => Err(PyValueError::new_err(format!(
             "Invalid file descriptor: {fd}"
         ))),
-        Err(_) => Err(PyValueError::new_err(format!(
-            "Invalid file object: {}",
-            file.repr()?
-        ))),
     }
+}
+
+fn is_no_file(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyAttributeError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
 }
 
 pub fn direction(writing: bool) -> Direction {

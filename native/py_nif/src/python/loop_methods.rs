@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use event_loop::{now_ns, Direction};
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyType};
 
@@ -256,7 +257,7 @@ fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>) -> PyResult
     match slf.get().transport_of(py, fd) {
         None => Ok(()),
         Some(_) => slf
-            .call_method1("_ensure_fd_no_transport", (file,))
+            .call_method1(intern!(slf.py(), "_ensure_fd_no_transport"), (file,))
             .map(drop),
     }
 }

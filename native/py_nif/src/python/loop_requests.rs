@@ -240,7 +240,9 @@ fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
             if let Some(sink) = sink {
                 sink.get().cancelled(py);
             }
-            task.bind(py).call_method0("cancel").map(drop)
+            task.bind(py)
+                .call_method0(pyo3::intern!(py, "cancel"))
+                .map(drop)
         }
         // It has just ended.
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! What `erlang_loop.signals` needs of native code.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::loop_class::Loop;
@@ -40,7 +41,7 @@ pub fn runs_command() -> bool {
 #[cold]
 pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     for number in slf.get().native(slf.py())?.signals.take() {
-        slf.call_method1("_handle_signal", (number,))?;
+        slf.call_method1(intern!(slf.py(), "_handle_signal"), (number,))?;
     }
     Ok(())
 }

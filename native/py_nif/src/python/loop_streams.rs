@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -97,9 +98,11 @@ impl Sink {
         };
         let future = future.bind(py);
         // It may have been cancelled.
-        match future.call_method0("done")?.is_truthy()? {
+        match future.call_method0(intern!(py, "done"))?.is_truthy()? {
             true => Ok(()),
-            false => future.call_method1("set_result", (py.None(),)).map(drop),
+            false => future
+                .call_method1(intern!(py, "set_result"), (py.None(),))
+                .map(drop),
         }
     }
 

@@ -4,6 +4,7 @@ use event_loop::Direction;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
 use super::base::Transport;
 use super::kind::Kind;
@@ -20,7 +21,7 @@ impl Transport {
         let this = slf.get();
         let owner = this.owner(py)?;
         if let Some(server) = this.server.cloned(py) {
-            attach(server.bind(py), "_attach", slf)?;
+            attach(server.bind(py), intern!(py, "_attach"), slf)?;
         }
         if this.kind.is_socket() {
             Self::list(slf)?;
@@ -65,7 +66,7 @@ impl Transport {
 /// `server._attach()` or `_detach()`; newer Pythons want to know which transport.
 pub fn attach(
     server: &Bound<'_, PyAny>,
-    method: &str,
+    method: &Bound<'_, PyString>,
     transport: &Bound<'_, Transport>,
 ) -> PyResult<()> {
     static WANTS_TRANSPORT: PyOnceLock<bool> = PyOnceLock::new();

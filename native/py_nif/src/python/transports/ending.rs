@@ -104,7 +104,7 @@ impl Transport {
             None => Ok(()),
         };
         let detached = match this.server.take(py) {
-            Some(server) => attach(server.bind(py), "_detach", slf),
+            Some(server) => attach(server.bind(py), intern!(py, "_detach"), slf),
             None => Ok(()),
         };
         drop((
@@ -139,7 +139,7 @@ impl Transport {
             file.close(py)?;
         }
         if let Some(server) = this.server.take(py) {
-            attach(server.bind(py), "_detach", slf)?;
+            attach(server.bind(py), intern!(py, "_detach"), slf)?;
         }
         warned
     }

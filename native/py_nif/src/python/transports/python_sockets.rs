@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,7 +17,8 @@ const STREAM: libc::c_int = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static SOCKET: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = SOCKET.get_or_try_init(py, || py.import("socket").map(Bound::unbind))?;
-    module.bind(py).getattr(intern!(py, "socket"))
+    let found = module.bind(py).dict().get_item(intern!(py, "socket"))?;
+    found.ok_or_else(|| PyAttributeError::new_err("module 'socket' has no attribute 'socket'"))
 }
 
 /// The class in the place of Python's own sockets, if the program has put one there: then it is

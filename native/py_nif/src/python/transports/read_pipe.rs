@@ -87,7 +87,7 @@ impl ReadPipeTransport {
         waiter: Option<&Bound<'py, PyAny>>,
         extra: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let fd: RawFd = pipe.call_method0("fileno")?.extract()?;
+        let fd: RawFd = pipe.call_method0(intern!(pipe.py(), "fileno"))?.extract()?;
         if pipe_calls::file_type(fd).map_err(os_error)? == FileType::Other {
             let text = "Pipe transport is for pipes/sockets only.";
             return Err(PyValueError::new_err(text));

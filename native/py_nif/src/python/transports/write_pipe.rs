@@ -138,7 +138,7 @@ impl WritePipeTransport {
         waiter: Option<&Bound<'py, PyAny>>,
         extra: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let fd: RawFd = pipe.call_method0("fileno")?.extract()?;
+        let fd: RawFd = pipe.call_method0(intern!(pipe.py(), "fileno"))?.extract()?;
         let has_peer = match pipe_calls::file_type(fd).map_err(os_error)? {
             FileType::Pipe | FileType::Socket => true,
             FileType::CharacterDevice => false,
