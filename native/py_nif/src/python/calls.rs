@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use super::module_attribute::module_attribute;
 use super::plain_streams::Slice;
 use super::{erlang_mailbox, origin, values};
 use crate::atoms;
@@ -142,7 +143,7 @@ pub fn find<'py>(
     let names = function.names(py);
     let walk = |mut found: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
         for name in &names.path {
-            found = found.getattr(name.bind(py))?;
+            found = module_attribute(&found, name.bind(py))?;
         }
         Ok(found)
     };

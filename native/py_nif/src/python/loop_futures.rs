@@ -8,13 +8,15 @@ use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 
 use super::fast_method::Given;
 use super::loop_class::Loop;
+use super::module_attribute::module_attribute;
 
 /// `asyncio.futures.Future(loop=self)`. The class is looked up each time, as asyncio does:
 /// programs replace it.
 pub fn create_future<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
     static FUTURES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let py = slf.py();
-    let class = module(py, &FUTURES, "asyncio.futures")?.getattr(intern!(py, "Future"))?;
+    let futures = module(py, &FUTURES, "asyncio.futures")?;
+    let class = module_attribute(futures, intern!(py, "Future"))?;
     class.call(PyTuple::empty(py), Some(&named_loop(slf)?))
 }
 
@@ -64,7 +66,7 @@ fn makes_otherwise(slf: &Bound<'_, Loop>) -> bool {
 
 fn task_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static TASKS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    module(py, &TASKS, "asyncio.tasks")?.getattr(intern!(py, "Task"))
+    module_attribute(module(py, &TASKS, "asyncio.tasks")?, intern!(py, "Task"))
 }
 
 /// asyncio's own method, for arguments it knows better: they differ from version to version.

@@ -55,6 +55,7 @@ mod loop_traverse;
 pub mod main_thread;
 mod malloc;
 mod module;
+mod module_attribute;
 mod offer;
 pub mod origin;
 mod output;

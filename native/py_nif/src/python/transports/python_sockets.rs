@@ -2,13 +2,13 @@
 
 use std::os::fd::RawFd;
 
-use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
 
 use super::open_file::OpenFile;
+use crate::python::module_attribute::module_attribute;
 
 /// A socket made with this type knows that it does not block; no call is needed.
 const STREAM: libc::c_int = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
@@ -17,8 +17,7 @@ const STREAM: libc::c_int = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
 fn class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static SOCKET: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = SOCKET.get_or_try_init(py, || py.import("socket").map(Bound::unbind))?;
-    let found = module.bind(py).dict().get_item(intern!(py, "socket"))?;
-    found.ok_or_else(|| PyAttributeError::new_err("module 'socket' has no attribute 'socket'"))
+    module_attribute(module.bind(py), intern!(py, "socket"))
 }
 
 /// The class in the place of Python's own sockets, if the program has put one there: then it is
