@@ -1,8 +1,8 @@
 """What the project has reached, in baseline.json, and whether it still does.
 
 Compared are ratios to other loops, of CPU time where there is one, as both sides of a ratio meet
-the same machine; and counts of instructions, which depend on the compiler only. A loss of more than
-a tenth is a loss.
+the same machine; and counts of instructions, which depend on the compilers only. A loss of more
+than a tenth is a loss.
 
 Processors differ in what they are good at: a ratio on one may be half as high again on another. So
 there are ratios of each that was measured, and on a new one those count that all others reach.
@@ -35,7 +35,7 @@ class Baseline:
     ratios: dict[str, Ratios]
     #: By operation.
     instructions: dict[str, float]
-    #: Counts of different compilers are not compared.
+    #: Counts of other compilers are not compared.
     compiler: str = ""
     #: For whoever reads the file; by processor, too.
     measured_on: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -78,7 +78,9 @@ def here(ratios: Ratios, instructions: dict[str, float]) -> Baseline:
 
 
 def compiler() -> str:
-    return f"{machine.compiler()}, {platform.machine()}"
+    """Of our code and of Python's: counts in a node have both."""
+    python = f"{platform.python_version()}, {platform.python_compiler()}"
+    return f"{machine.compiler()}, {platform.machine()}, Python {python}"
 
 
 def read(path: Path = FILE) -> Baseline:

@@ -246,21 +246,18 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
 }
 
 /// Has the caches ready for what comes next, while another is served: first the transport or the
-/// handle itself, and later, when that is there, what it points to. A connection takes some
-/// microseconds, a callback perhaps a tenth of one, so handles are asked for further ahead.
+/// handle itself, and later, when that is there, what it points to.
 #[inline]
 fn foresee(py: Python<'_>, ready: &ReadyQueue) {
-    if let Some(Item::Callback(handle)) = ready.get(4) {
-        Handle::foresee(handle);
+    match ready.get(3) {
+        Some(Item::Callback(handle)) => Handle::foresee(handle),
+        Some(Item::Io(Watcher::Transport(transport), _)) => StreamTransport::foresee(transport),
+        _ => {}
     }
-    if let Some(Item::Callback(handle)) = ready.get(2) {
-        handle.get().foresee_context();
-    }
-    if let Some(Item::Io(Watcher::Transport(transport), _)) = ready.get(1) {
-        StreamTransport::foresee(transport);
-    }
-    if let Some(Item::Io(Watcher::Transport(transport), _)) = ready.front() {
-        transport.get().foresee_owned(py);
+    match ready.get(1) {
+        Some(Item::Callback(handle)) => handle.get().foresee_context(),
+        Some(Item::Io(Watcher::Transport(transport), _)) => transport.get().foresee_owned(py),
+        _ => {}
     }
 }
 
