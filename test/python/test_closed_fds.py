@@ -175,3 +175,32 @@ async def test_reader_and_writer_of_one_fd(loop):
     assert called == []
     near.close()
     far.close()
+
+
+class _Failing:
+    def fileno(self) -> int:
+        raise RuntimeError("not now")
+
+
+class _Number:
+    def __index__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("file", "error"),
+    [
+        (-1, ValueError),
+        (10**20, OverflowError),
+        ("1", ValueError),
+        (None, ValueError),
+        (1.0, ValueError),
+        (_Number(), ValueError),
+        (_Failing(), RuntimeError),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+async def test_what_is_no_file_is_refused(loop, file, error):
+    for watch in (loop.add_reader, loop.add_writer):
+        with pytest.raises(error):
+            watch(file, print)
