@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 
 from bench import steps
@@ -46,6 +47,8 @@ def core() -> dict[str, float]:
 
 def in_node() -> dict[str, float]:
     """Instructions of the loop's thread for an operation, by its name; user mode only."""
+    if sys.platform != "linux":
+        raise NotCounted("single steps are taken on Linux only")
     program = [str(ROOT / "bin/erlang-loop"), "-m", "bench.counted"]
 
     def count(name: str, times: int) -> int:

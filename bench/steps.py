@@ -43,8 +43,8 @@ def count(words: list[str]) -> int:
     ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        thread = int(program.stdout.readline())
         try:
+            thread = _number(program.stdout.readline())
             with _on_one_processor(thread):
                 _ptrace(_SEIZE, thread)
                 program.stdin.write("\n")
@@ -56,6 +56,12 @@ def count(words: list[str]) -> int:
             program.kill()
             raise
     return steps
+
+
+def _number(line: str) -> int:
+    if not line.strip().isdigit():
+        raise ChildProcessError(f"the program did not say which thread it is: {line!r}")
+    return int(line)
 
 
 def _env() -> dict[str, str]:

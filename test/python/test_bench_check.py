@@ -170,6 +170,12 @@ def test_steps_are_counted():
     assert more - none > 240 * 5
 
 
+def test_a_program_that_is_not_counted_says_why():
+    for program, text in (("pass", "did not say"), ("print(2**30)", "No such process")):
+        with pytest.raises(OSError, match=text):
+            steps.count([sys.executable, "-c", program])
+
+
 def test_ratio_is_of_each_round():
     """The machine was half as fast in the second round, and the ratio the same."""
     found = summary.ratio(results([200, 100], [100, 50]), CASES["call_soon_chain"], "uvloop")
