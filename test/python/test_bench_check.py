@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from xml.etree import ElementTree
 
@@ -171,9 +172,11 @@ def test_steps_are_counted():
 
 
 def test_a_program_that_is_not_counted_says_why():
+    before = os.sched_getaffinity(0)
     for program, text in (("pass", "did not say"), ("print(2**30)", "No such process")):
         with pytest.raises(OSError, match=text):
             steps.count([sys.executable, "-c", program])
+    assert os.sched_getaffinity(0) == before
 
 
 def test_ratio_is_of_each_round():
