@@ -22,6 +22,9 @@ from bench.contenders import ROOT
 _CONT, _SINGLESTEP, _DETACH, _SEIZE = 7, 9, 17, 0x4206
 _ALL_CHILDREN = 0x40000000
 
+#: In seconds; counted.py takes some four.
+LIMIT = 600
+
 #: Nobody else sends it, and who is not watched ignores it.
 _MARK = signal.SIGURG
 
@@ -33,17 +36,18 @@ def mark() -> None:
     signal.pthread_kill(threading.get_ident(), _MARK)
 
 
-def count(words: list[str]) -> int:
+def count(words: list[str], limit: float = LIMIT) -> int:
     """The instructions of a program's thread between its two marks, in user mode.
 
-    The program prints the thread's number, and goes on when it is told to.
+    The program prints the thread's number, and goes on when it is told to. It has `limit` seconds
+    to come to its marks.
     """
     with subprocess.Popen(
         words, cwd=ROOT, env=_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        try:
+        with _killed_after(limit, program):
             thread = _number(program.stdout.readline())
             with _on_one_processor(thread):
                 _ptrace(_SEIZE, thread)
@@ -52,10 +56,29 @@ def count(words: list[str]) -> int:
                 _until_mark(thread)
                 steps = _until_mark(thread, _SINGLESTEP)
                 _ptrace(_DETACH, thread)
-        except BaseException:
-            program.kill()
-            raise
     return steps
+
+
+@contextmanager
+def _killed_after(limit: float, program: subprocess.Popen[str]) -> Iterator[None]:
+    """Or at once, by whatever is raised in here."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        program.kill()
+
+    timer = threading.Timer(limit, end)
+    timer.start()
+    try:
+        yield
+    except BaseException as reason:
+        program.kill()
+        if late.is_set():
+            raise TimeoutError(f"no mark after {limit} s: {program.args!r}") from reason
+        raise
+    finally:
+        timer.cancel()
 
 
 def _number(line: str) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench import load_client
+from dataclasses import replace
+
+from bench import load_client, task_after_rest
 from bench.registry import BareCase, Budget, Case, Sample, add
 
 
@@ -23,10 +25,12 @@ def _case(
     )  # fmt: skip
 
 
-def _two_wakes(budget: Budget) -> Sample:
-    """What the machine needs for it: one thread asks another, both asleep before."""
-    found = load_client.run("wakes", "", budget)
-    return Sample(found.p50_us or 0.0, p50_us=found.p50_us, p99_us=found.p99_us)
+def _wakes_and_task(budget: Budget) -> Sample:
+    """What the machine needs for it: one thread asks another, both asleep before, and CPython has
+    the coroutine run."""
+    half = replace(budget, seconds=budget.seconds / 2)
+    wakes = load_client.run("wakes", "", half).p50_us or 0.0
+    return Sample(wakes + task_after_rest.measure(half))
 
 
 for callers in (1, 10, 100):
@@ -38,14 +42,21 @@ _case("own_loop_100", "calls/s", "py_event_loop:run on a loop of one's own, 100 
 _case(
     "after_idle",
     "us",
-    "py:call of a coroutine after 50 ms of rest; the median. `bare`: one thread asks another.",
+    "py:call of a coroutine after 50 ms of rest; the median. `bare`: one thread asks another (in "
+    "Rust), and CPython's own: it makes a task and runs it, without a loop.",
     True,
-    bare=_two_wakes,
+    bare=_wakes_and_task,
 )
 _case(
     "after_pause",
     "us",
     "The same after 10 ms: all threads sleep, but the caches are not as cold; the median.",
+    True,
+)
+_case(
+    "port_after_idle",
+    "us",
+    "For comparison: Erlang asks the program `cat` by a port, after 50 ms of rest; the median.",
     True,
 )
 _case("cast", "casts/s", "py:cast of a plain function, until all have run.")

@@ -44,9 +44,12 @@ run("own_loop_" ++ Callers, Seconds) ->
     Ask = fun(N) -> py_event_loop:run(Loop, ?ASKED, increment_later, [N]) end,
     ask(Ask, list_to_integer(Callers), Seconds);
 run("after_idle", Seconds) ->
-    after_rest(50, Seconds);
+    after_rest(fun increment_later/0, 50, Seconds);
 run("after_pause", Seconds) ->
-    after_rest(10, Seconds);
+    after_rest(fun increment_later/0, 10, Seconds);
+run("port_after_idle", Seconds) ->
+    Port = open_port({spawn_executable, os:find_executable("cat")}, [binary]),
+    after_rest(fun() -> echoed(Port) end, 50, Seconds);
 run("cast", Seconds) ->
     casts(Seconds);
 run("stream", Seconds) ->
@@ -112,18 +115,28 @@ ask_times(Ask, N, Times) ->
     ask_times(Ask, Expected, Times - 1).
 
 %% The loop and the VM have gone to sleep before each.
-after_rest(Ms, Seconds) ->
-    {ok, 1} = py:call(?ASKED, increment_later, [0]),
+after_rest(Ask, Ms, Seconds) ->
+    ok = Ask(),
     Taken = [
         begin
             timer:sleep(Ms),
             Began = now_ns(),
-            {ok, 8} = py:call(?ASKED, increment_later, [7]),
+            ok = Ask(),
             now_ns() - Began
         end
      || _ <- lists:seq(1, max(3, round(Seconds * 40)))
     ],
     [field("value", float(quantile(Taken, 0.5) / 1000)) | latencies(Taken)].
+
+increment_later() ->
+    {ok, 8} = py:call(?ASKED, increment_later, [7]),
+    ok.
+
+echoed(Port) ->
+    true = port_command(Port, <<"x">>),
+    receive
+        {Port, {data, <<"x">>}} -> ok
+    end.
 
 %% Bounded batches: a cast does not wait, so nothing else would bound the queue.
 casts(Seconds) ->

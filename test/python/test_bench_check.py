@@ -179,6 +179,14 @@ def test_a_program_that_is_not_counted_says_why():
     assert os.sched_getaffinity(0) == before
 
 
+@pytest.mark.parametrize("mute", [True, False])
+def test_a_program_without_a_mark_is_killed(mute):
+    number = "0" if mute else "print(threading.get_native_id(), flush=True)"
+    program = f"import threading; {number}; threading.Event().wait()"
+    with pytest.raises(TimeoutError, match="no mark after 1 s"):
+        steps.count([sys.executable, "-c", program], limit=1)
+
+
 def test_ratio_is_of_each_round():
     """The machine was half as fast in the second round, and the ratio the same."""
     found = summary.ratio(results([200, 100], [100, 50]), CASES["call_soon_chain"], "uvloop")

@@ -1,0 +1,47 @@
+"""What CPython itself needs for the first coroutine after a rest: to call it, to make its task and
+to run it. There is no loop, and the thread is up and has the GIL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import statistics
+import time
+from typing import Any, Callable
+
+from bench.registry import Budget, require
+
+#: As long as bench/erlang/round_trips.escript rests.
+REST = 0.05
+
+
+class _NoLoop:
+    """Keeps the one callback that a task asks for."""
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: contextvars.Context
+    ) -> None:
+        self.step = lambda: context.run(callback, *args)
+
+    def get_debug(self) -> bool:
+        return False
+
+
+async def _increment(number: int) -> int:
+    return number + 1
+
+
+def measure(budget: Budget) -> float:
+    """The median, in microseconds."""
+    loop: Any = _NoLoop()
+    taken = []
+    for _ in range(max(3, round(budget.seconds / REST))):
+        time.sleep(REST)
+        began = time.perf_counter()
+        task = asyncio.Task(_increment(7), loop=loop, name="increment")
+        loop.step()
+        answer = task.result()
+        taken.append(time.perf_counter() - began)
+        require(answer == 8, "a wrong answer: {}", answer)
+    return statistics.median(taken) * 1e6
