@@ -11,6 +11,7 @@
     few_loops_have_a_thread_each/1,
     many_loops_share_threads/1,
     an_own_thread_is_not_shared/1,
+    a_caller_dies_while_loops_share_a_thread/1,
     a_stuck_thread_gets_no_more_loops/1,
     a_busy_thread_gets_no_more_loops/1,
     a_loop_on_a_shared_thread_looks_as_on_its_own/1,
@@ -95,6 +96,12 @@ many_loops_share_threads(_Config) ->
     ?assertEqual(Threads, threads(Loops)),
     stop(Loops),
     eventually:is([], fun() -> py_nif:python_loop_runners() end).
+
+a_caller_dies_while_loops_share_a_thread(_Config) ->
+    ok = py_nif:python_loop_threads(1),
+    Loops = share_a_thread(2),
+    _ = [ok = called:dies_at_once(Loop) || Loop <- Loops, _ <- lists:seq(1, 5)],
+    stop(Loops).
 
 an_own_thread_is_not_shared(_Config) ->
     ok = py_nif:python_loop_threads(1),

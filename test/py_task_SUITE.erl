@@ -25,6 +25,9 @@
     a_killed_caller_with_1000_tasks/1,
     a_killed_caller_with_1000_queued_functions/1,
     callers_that_die_at_once/1,
+    a_caller_dies_while_the_loop_sleeps/1,
+    a_caller_dies_while_the_loop_is_busy/1,
+    a_caller_dies_while_the_loop_has_timers/1,
     a_function_whose_caller_died_at_once_is_logged/1,
     the_first_step_runs_in_its_task/1,
     a_first_step_that_wants_to_exit/1,
@@ -269,6 +272,27 @@ callers_that_die_at_once(_Config) ->
      || N <- lists:seq(1, 500)
     ],
     eventually:is({ok, 0}, fun() -> py:call(called, count_tasks, []) end).
+
+a_caller_dies_while_the_loop_sleeps(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    _ = [ok = called:dies_at_once(Loop) || _ <- lists:seq(1, 10)],
+    {ok, []} = py_event_loop:stop(Loop).
+
+%% It never sleeps.
+a_caller_dies_while_the_loop_is_busy(_Config) ->
+    callers_die_beside({called, turn_on_and_on, [0]}).
+
+%% It sleeps, but not for long.
+a_caller_dies_while_the_loop_has_timers(_Config) ->
+    callers_die_beside({called, turn_on_and_on, [0.004]}).
+
+callers_die_beside({Module, Function, Args}) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Task} = py_event_loop:submit(Loop, Module, Function, Args),
+    _ = [ok = called:dies_at_once(Loop) || _ <- lists:seq(1, 10)],
+    ok = py:cancel(Task),
+    {error, cancelled} = py:await(Task),
+    {ok, []} = py_event_loop:stop(Loop).
 
 a_function_whose_caller_died_at_once_is_logged(_Config) ->
     {ok, _} = py:call(called, hold, []),

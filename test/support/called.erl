@@ -5,7 +5,7 @@
 
 -export([begin_suite/1, begin_case/1, end_case/1]).
 -export([start/0, settle/0, stop/0, in_node/3, run_in_node/1, run_in_node/2]).
--export([counts/1, is_error/3, has_noted/1, is_blocked/0, is_logged/1]).
+-export([counts/1, is_error/3, has_noted/1, dies_at_once/1, is_blocked/0, is_logged/1]).
 
 %% @doc For init_per_suite/1; stop/0 is for end_per_suite/1.
 -spec begin_suite(Config) -> Config when Config :: [{atom(), term()}].
@@ -99,6 +99,23 @@ has_noted(Event) ->
         {ok, Events} = py:call(?MODULE, take_events, []),
         lists:member(Event, Events)
     end).
+
+%% @doc A caller dies as soon as its coroutine waits on this loop, before it has that listened for, and
+%% the coroutine is cancelled all the same.
+-spec dies_at_once(py_event_loop:loop()) -> ok.
+dies_at_once(Loop) ->
+    Self = self(),
+    Ask = fun() ->
+        py_event_loop:run(Loop, ?MODULE, tell_and_wait, [Self, <<"x">>], #{}, infinity)
+    end,
+    {Pid, Monitor} = spawn_monitor(Ask),
+    receive
+        waits -> exit(Pid, kill)
+    end,
+    receive
+        {'DOWN', Monitor, process, Pid, killed} -> ok
+    end,
+    has_noted(<<"x cancelled">>).
 
 %% @doc Waits until somebody is in block() or block_loop().
 -spec is_blocked() -> ok.

@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+import erlang
 import erlang_loop
 
 events: list[str] = []
@@ -153,6 +154,19 @@ async def wait_for_ever(name: str) -> None:
     except asyncio.CancelledError:
         events.append(f"{name} cancelled")
         raise
+
+
+async def tell_and_wait(whom: Any, name: str) -> None:
+    """As wait_for_ever; `whom` gets `waits` as soon as it waits."""
+    loop = asyncio.get_running_loop()
+    loop.call_soon(erlang.send, whom, erlang.Atom("waits"))
+    await wait_for_ever(name)
+
+
+async def turn_on_and_on(pause: float) -> None:
+    """0: the loop has something to do in every turn."""
+    while True:
+        await asyncio.sleep(pause)
 
 
 async def ignore_cancellation(name: str) -> str:

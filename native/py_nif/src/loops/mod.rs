@@ -5,9 +5,9 @@
 //! without Python has pending, `polling` how that is collected and waited for, `posts` news for
 //! loops of Python, `refs` the terms Erlang holds, `registry` all loops of the node, `requests`
 //! what Erlang asked of a loop, `seat` where a loop that Erlang started runs, `signals` what they
-//! hear from the operating system. `sleeps` are threads that wait for the
-//! VM's time without a loop, `watchdog` who looks after those that are in a turn, and
-//! `watchdog_timer` what wakes it.
+//! hear from the operating system. `sleeps` are threads that wait for the VM's time without a loop,
+//! `unheard` tasks whose callers nobody listens for yet, `watchdog` who looks after loops that are in a
+//! turn, and `watchdog_timer` what wakes it.
 
 mod erlang_side;
 mod keeper;
@@ -21,6 +21,7 @@ mod requests;
 mod seat;
 pub mod signals;
 pub mod sleeps;
+mod unheard;
 pub mod watchdog;
 mod watchdog_timer;
 

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event_loop::inbox::Taken;
-use event_loop::{Inbox, NumberMap, PushError};
+use event_loop::{now_ns, Inbox, NumberMap, PushError};
 use pyo3::{Py, PyAny};
 use rustler::Atom;
 
+use super::unheard::Unheard;
 use super::NativeLoop;
 use crate::atoms;
 use crate::beam::forked;
@@ -68,6 +69,7 @@ pub struct Requests {
     beside: Inbox<Work>,
     /// Everybody who waits for an answer of this loop. `None` when it has ended.
     waiting: Mutex<Option<NumberMap<Ref<Task>>>>,
+    unheard: Unheard,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
 }
@@ -79,6 +81,7 @@ impl Requests {
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(NumberMap::default())),
+            unheard: Unheard::default(),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
         }
@@ -124,6 +127,37 @@ impl Requests {
                     PushError::Closed(work) => (Refused::Down, work),
                 })
             }
+        }
+    }
+
+    /// It waits for something, and its caller's death gives it up: soon, if that takes a while. For
+    /// the loop's thread, as are the next two.
+    pub fn listen_later(&self, task: u64) {
+        self.unheard.add(task, now_ns);
+    }
+
+    /// For a loop that has no time to sleep.
+    pub fn listen_in_time(&self, now: u64) {
+        if self.unheard.is_due(now) {
+            self.listen();
+        }
+    }
+
+    /// Of those that were to be listened for later, the ones that are not answered yet.
+    pub fn listen(&self) {
+        let unheard = self.unheard.take();
+        if unheard.is_empty() {
+            return;
+        }
+        let tasks: Vec<_> = match &*self.waiting() {
+            Some(waiting) => (unheard.iter())
+                .filter_map(|task| waiting.get(task).cloned())
+                .collect(),
+            None => return,
+        };
+        // One that has lost its caller is given up, which takes locks of its own.
+        for task in tasks {
+            task.watch(Sender::Thread);
         }
     }
 

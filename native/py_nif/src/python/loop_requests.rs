@@ -224,7 +224,10 @@ fn follow(
     slf.get()
         .requested
         .with(py, |tasks| tasks.insert(task.id, requested));
-    task.watch(Sender::Thread);
+    slf.get().with_native(py, |native| {
+        native.requests.listen_later(task.id);
+        true
+    });
     Ok(())
 }
 

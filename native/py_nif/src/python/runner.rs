@@ -159,6 +159,7 @@ impl Carrying<'_> {
         if let Some(deadline) = carried.deadline {
             self.due.insert((deadline, id));
         }
+        carried.native.requests.listen();
         let watches = carried.native.core.watched_len() > 0;
         let heard = !watches || carried.is_watched || watch(self.runner, carried);
         if !heard || !carried.native.core.parking.rest() {

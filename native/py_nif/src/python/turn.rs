@@ -84,6 +84,7 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
         may_block = false;
     }
     let native = this.native(py)?;
+    native.requests.listen_in_time(now);
     let Some(mut waiting) = this.waiting.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
             "This event loop is already running",

@@ -234,6 +234,7 @@ impl Waiting {
     /// Sleeps until the VM, a timer or another thread wakes us.
     fn park(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
         native.pulse.sleeps();
+        native.requests.listen();
         // What the VM will watch. If the process has no fd left for it, nothing can be watched
         // either: then only a wake can come, or the deadline.
         if native.core.open_set().is_err() {
