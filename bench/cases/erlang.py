@@ -38,6 +38,7 @@ for callers in (1, 10, 100):
     _case(f"call_{callers}", "calls/s", f"py:call of a plain function, {who}.")
     _case(f"coroutine_{callers}", "calls/s", f"py:call of a coroutine function, {who}.")
 _case("suspending_100", "calls/s", "py:call of a coroutine that awaits once, 100 callers.")
+_case("submitted_100", "calls/s", "py:submit of the same, and py:await, 100 callers.")
 _case("own_loop_100", "calls/s", "py_event_loop:run on a loop of one's own, 100 callers.")
 _case(
     "after_idle",

@@ -39,6 +39,12 @@ run("coroutine_" ++ Callers, Seconds) ->
     ask(fun(N) -> py:call(?ASKED, increment_later, [N]) end, list_to_integer(Callers), Seconds);
 run("suspending_" ++ Callers, Seconds) ->
     ask(fun(N) -> py:call(?ASKED, increment_in_a_turn, [N]) end, list_to_integer(Callers), Seconds);
+run("submitted_" ++ Callers, Seconds) ->
+    Ask = fun(N) ->
+        {ok, Task} = py:submit(?ASKED, increment_in_a_turn, [N]),
+        py:await(Task)
+    end,
+    ask(Ask, list_to_integer(Callers), Seconds);
 run("own_loop_" ++ Callers, Seconds) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     Ask = fun(N) -> py_event_loop:run(Loop, ?ASKED, increment_later, [N]) end,
