@@ -165,7 +165,7 @@ async def tell_and_wait(whom: Any, name: str) -> None:
 
 async def turn_on_and_on(pause: float) -> None:
     """0: the loop has something to do in every turn."""
-    while True:
+    for _ in itertools.count():
         await asyncio.sleep(pause)
 
 

@@ -20,20 +20,70 @@ pub fn create_future<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>>
     class.call(PyTuple::empty(py), Some(&named_loop(slf)?))
 }
 
-/// `asyncio.tasks.Task(coroutine, loop=self)`, if that is what the loop's settings ask for.
-pub fn create_task<'py>(
-    slf: &Bound<'py, Loop>,
-    coroutine: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = slf.py();
-    slf.get().check_closed(py)?;
-    if makes_otherwise(slf) {
-        return asyncio_create_task(py)?.call1((slf, coroutine));
-    }
-    task_class(py)?.call((coroutine,), Some(&named_loop(slf)?))
+/// What a task is made with beside its coroutine, as far as all versions of asyncio agree on it.
+#[derive(Default)]
+struct Options<'a, 'py> {
+    name: Option<Borrowed<'a, 'py, PyAny>>,
+    context: Option<Borrowed<'a, 'py, PyAny>>,
 }
 
-/// As [`create_task`], with a name.
+impl<'a, 'py> Options<'a, 'py> {
+    /// `None`: there are others.
+    fn of(py: Python<'py>, given: &Given<'a, 'py>) -> Option<Self> {
+        let mut options = Options::default();
+        for (name, value) in given.named() {
+            let value = (!value.is_none()).then_some(value);
+            if is(&name, intern!(py, "name")) {
+                options.name = value;
+            } else if cfg!(Py_3_11) && is(&name, intern!(py, "context")) {
+                options.context = value;
+            } else {
+                return None;
+            }
+        }
+        Some(options)
+    }
+}
+
+/// Names in programs are interned, and so is `known`.
+fn is(name: &Bound<'_, PyString>, known: &Bound<'_, PyString>) -> bool {
+    name.is(known) || name.as_any().eq(known).unwrap_or(false)
+}
+
+/// `loop.create_task(...)`: `asyncio.tasks.Task(coroutine, loop=self, ...)`, if that is what the loop's
+/// settings ask for.
+pub fn create_task<'py>(
+    slf: &Bound<'py, Loop>,
+    given: Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = slf.py();
+    let (Some(coroutine), 1) = (given.get(0), given.positional) else {
+        return create_task_as_asyncio(slf, given);
+    };
+    slf.get().check_closed(py)?;
+    if makes_otherwise(slf) {
+        return create_task_as_asyncio(slf, given);
+    }
+    match Options::of(py, &given) {
+        None => create_task_as_asyncio(slf, given),
+        Some(Options {
+            name: None,
+            context: None,
+        }) => task_class(py)?.call((coroutine,), Some(&named_loop(slf)?)),
+        Some(options) => {
+            let named = named_loop(slf)?.copy()?;
+            if let Some(name) = options.name {
+                named.set_item(intern!(py, "name"), name)?;
+            }
+            if let Some(context) = options.context {
+                named.set_item(intern!(py, "context"), context)?;
+            }
+            task_class(py)?.call((coroutine,), Some(&named))
+        }
+    }
+}
+
+/// A task with a name, for Erlang.
 pub fn create_named_task<'py>(
     slf: &Bound<'py, Loop>,
     coroutine: &Bound<'py, PyAny>,
@@ -70,7 +120,7 @@ fn task_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// asyncio's own method, for arguments it knows better: they differ from version to version.
-pub fn create_task_as_asyncio<'py>(
+fn create_task_as_asyncio<'py>(
     slf: &Bound<'py, Loop>,
     given: Given<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -84,8 +134,9 @@ pub fn create_task_as_asyncio<'py>(
 }
 
 fn asyncio_create_task(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let module = py.import("asyncio.base_events")?;
-    module.getattr("BaseEventLoop")?.getattr("create_task")
+    static BASE_EVENTS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = module(py, &BASE_EVENTS, "asyncio.base_events")?;
+    module_attribute(module, intern!(py, "BaseEventLoop"))?.getattr(intern!(py, "create_task"))
 }
 
 /// `{"loop": self}`, the same each time: whoever is called with it does not keep it.

@@ -271,10 +271,7 @@ impl FastMethod for CreateTask {
         c"create_task($self, coro, **kwargs)\n--\n\nRun a coroutine in a task of its own.";
 
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        match (given.get(0), given.positional == 1 && !given.has_names()) {
-            (Some(coroutine), true) => loop_futures::create_task(slf, &coroutine),
-            _ => loop_futures::create_task_as_asyncio(slf, given),
-        }
+        loop_futures::create_task(slf, given)
     }
 }
 
