@@ -29,6 +29,7 @@ __all__ = [
     "HAS_BUFFERED_TLS",
     "HAS_LOOP_FACTORY",
     "HAS_RUNNER",
+    "LOOP_ATTRIBUTES",
     "all_tasks",
     "begin_selector_loop",
     "child_watcher",
@@ -80,6 +81,27 @@ def child_watcher() -> Any:
         raise AttributeError("loops have no _watcher before Python 3.14")
     events: Any = unix_events
     return events._PidfdChildWatcher() if events.can_use_pidfd() else events._ThreadedChildWatcher()
+
+
+#: What asyncio's selector loops have, and we have not otherwise. A name that one version does not
+#: know is never set.
+LOOP_ATTRIBUTES = (
+    "_asyncgens",
+    "_asyncgens_shutdown_called",
+    "_clock_resolution",
+    "_coroutine_origin_tracking_enabled",
+    "_coroutine_origin_tracking_saved_depth",
+    "_current_handle",
+    "_default_executor",
+    "_exception_handler",
+    "_executor_shutdown_called",
+    "_internal_fds",
+    "_old_agen_hooks",
+    "_signal_handlers",
+    "_timer_cancelled_count",
+    "_unix_server_sockets",
+    "slow_callback_duration",
+)
 
 
 def begin_selector_loop(loop: Any, view: Callable[[Any], selectors.BaseSelector]) -> None:

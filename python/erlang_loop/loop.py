@@ -40,8 +40,10 @@ class ErlangEventLoop(
     and waits by itself before the VM waits for it; 0 leaves the step out.
     """
 
-    #: Made for the first one.
-    _children: Children | None = None
+    #: A loop has no dict before a program puts something into it: from 3.12 on CPython remembers
+    #: where methods are only of objects without one.
+    __slots__ = (*compat.LOOP_ATTRIBUTES, "_children", "_signal_pipe", "_watches_alarm")
+
     _selector = SelectorOnDemand()
 
     def __init__(
@@ -53,6 +55,10 @@ class ErlangEventLoop(
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
         compat.begin_selector_loop(self, SelectorView)
+        #: Made for the first one.
+        self._children: Children | None = None
+        self._signal_pipe = None
+        self._watches_alarm = False
 
     @functools.cached_property
     def _watcher(self) -> Any:

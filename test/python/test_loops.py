@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import socket
 
 import leaks
@@ -213,6 +214,20 @@ def test_it_begins_with_all_that_asyncios_loop_begins_with(loop):
             assert type(mine) is type(its), f"{name}: {mine!r} instead of {its!r}"
     finally:
         theirs.close()
+
+
+@pytest.mark.ours
+async def test_its_dict_is_for_others(loop):
+    """CPython finds the methods of an object without one in fewer steps."""
+    await asyncio.create_task(asyncio.sleep(0))
+    await loop.run_in_executor(None, int)
+    loop.add_signal_handler(signal.SIGUSR1, int)
+    loop.remove_signal_handler(signal.SIGUSR1)
+    process = await asyncio.create_subprocess_exec("true")
+    await process.wait()
+    assert vars(loop) == {}
+    loop.mine = 1
+    assert vars(loop) == {"mine": 1}
 
 
 @pytest.mark.ours
