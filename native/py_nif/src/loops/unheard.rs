@@ -1,6 +1,6 @@
 //! Tasks that wait for something, while nobody listens for the death of their callers.
 //!
-//! To listen is two signals and four pieces of the VM's memory, a fifth of what a short coroutine takes,
+//! To listen is two signals and four pieces of the VM's memory, a third of what a short coroutine takes,
 //! and nearly all are answered before it matters. So the loop keeps their numbers, and has their callers
 //! listened for when it goes to sleep, or when it has been at it for [`LISTEN_AFTER_NS`]. A caller that
 //! lives has mostly seen to that itself by then (`py:call` does after 2 ms).
@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// For so long a task may run for a caller that died at once.
+/// For so long a loop that is never asleep runs tasks for callers that died at once; one that waits for
+/// a timer that is near may take as long as that wait, too.
 const LISTEN_AFTER_NS: u64 = 5_000_000;
 
 #[derive(Default)]
