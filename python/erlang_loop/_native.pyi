@@ -25,8 +25,8 @@ def _erlang_sleep(ms: float, /) -> None:
 def own_methods(loop_class: type[Loop]) -> None:
     """Give a class of loops methods of its own: CPython calls those faster than inherited ones."""
 
-def add_natively(weak_set: WeakSet[Any], /) -> None:
-    """Give one set an `add` that does the same without Python frames."""
+def change_natively(weak_set: WeakSet[Any], /) -> None:
+    """Give one set an `add` and a `discard` that do the same without Python frames."""
 
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""

@@ -191,4 +191,4 @@ _native.own_methods(ErlangEventLoop)
 
 _tasks = compat.all_tasks()
 if _tasks is not None:
-    _native.add_natively(_tasks)
+    _native.change_natively(_tasks)

@@ -1,6 +1,7 @@
-//! `add` of a `weakref.WeakSet`, and what takes the dead out of it, without Python frames. asyncio
-//! keeps every task in such a set: a fifth of what a short task costs went there (`bench/`:
-//! create_task). For `erlang_loop/loop.py`.
+//! `add` and `discard` of a `weakref.WeakSet`, and what takes the dead out of it, without Python
+//! frames. asyncio keeps every task in such a set, and from 3.13 on a server its connections: a fifth
+//! of what a short task costs went there (`bench/`: create_task, churn). For `erlang_loop/loop.py`
+//! and `transports/server.rs`.
 
 use std::ffi::CStr;
 
@@ -13,26 +14,29 @@ use super::fast_method::{self, FastMethod, Given};
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     fast_method::install::<Remove>(&py.get_type::<Members>())?;
+    fast_method::install::<Discard>(&py.get_type::<Members>())?;
     fast_method::install::<Add>(&py.get_type::<Adder>())?;
-    module.add_function(wrap_pyfunction!(add_natively, module)?)
+    module.add_function(wrap_pyfunction!(change_natively, module)?)
 }
 
-/// Replaces the method of this one set: it does the same.
+/// Replaces the methods of this one set: they do the same.
 #[pyfunction]
 #[pyo3(signature = (weak_set, /))]
-fn add_natively(weak_set: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn change_natively(weak_set: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = weak_set.py();
     let members = Members {
         data: weak_set.getattr("data")?.cast_into::<PySet>()?.unbind(),
         guard: Guard::of(weak_set)?,
     };
     let members = Bound::new(py, members)?;
+    let discard = members.getattr(intern!(py, "discard"))?;
     let adder = Adder {
         remove: members.getattr(intern!(py, "_remove"))?.unbind(),
         members: members.unbind(),
     };
     let add = Bound::new(py, adder)?.getattr(intern!(py, "add"))?;
-    weak_set.setattr(intern!(py, "add"), add)
+    weak_set.setattr(intern!(py, "add"), add)?;
+    weak_set.setattr(intern!(py, "discard"), discard)
 }
 
 /// What a `WeakSet` is made of: the same objects as long as it lives.
@@ -91,6 +95,23 @@ impl FastMethod for Remove {
             }
             _ => this.data.bind(py).discard(reference).map(drop)?,
         }
+        Ok(py.None().into_bound(py))
+    }
+}
+
+struct Discard;
+
+impl FastMethod for Discard {
+    type Class = Members;
+    const NAME: &'static CStr = c"discard";
+    const DOC: &'static CStr = c"discard($self, item)\n--\n\nTakes it out, if it is in the set.";
+
+    fn call<'py>(slf: &Bound<'py, Members>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let [item] = given.exactly("discard", ["item"])?;
+        let this = slf.get();
+        this.commit_removals(py)?;
+        this.data.bind(py).discard(PyWeakrefReference::new(&item)?)?;
         Ok(py.None().into_bound(py))
     }
 }

@@ -12,6 +12,7 @@ use super::extra_info::{Name, Names};
 use super::open_file::{FileObject, OpenFile};
 use super::protocol::is_fatal;
 use super::python_sockets;
+use super::server;
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
 use crate::python::context;
@@ -42,6 +43,9 @@ impl Acceptor {
         server: Option<&Bound<'_, PyAny>>,
         backlog: usize,
     ) -> PyResult<Self> {
+        if let Some(server) = server {
+            server::prepare(server)?;
+        }
         Ok(Acceptor {
             owner: r#loop.clone().unbind(),
             protocol_factory: protocol_factory.clone().unbind(),

@@ -3,12 +3,11 @@
 use event_loop::Direction;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
 
 use super::base::Transport;
 use super::kind::Kind;
 use super::protocol::complete;
+use super::server;
 use crate::python::arguments::Arguments;
 use crate::python::context;
 use crate::python::loop_class::Loop;
@@ -21,7 +20,7 @@ impl Transport {
         let this = slf.get();
         let owner = this.owner(py)?;
         if let Some(server) = this.server.cloned(py) {
-            attach(server.bind(py), intern!(py, "_attach"), slf)?;
+            server::attach(server.bind(py), slf)?;
         }
         if this.kind.is_socket() {
             Self::list(slf)?;
@@ -60,24 +59,5 @@ impl Transport {
             None => {}
         }
         watched
-    }
-}
-
-/// `server._attach()` or `_detach()`; newer Pythons want to know which transport.
-pub fn attach(
-    server: &Bound<'_, PyAny>,
-    method: &Bound<'_, PyString>,
-    transport: &Bound<'_, Transport>,
-) -> PyResult<()> {
-    static WANTS_TRANSPORT: PyOnceLock<bool> = PyOnceLock::new();
-    let py = server.py();
-    let wants = WANTS_TRANSPORT.get_or_try_init(py, || -> PyResult<bool> {
-        let server = py.import("asyncio.base_events")?.getattr("Server")?;
-        let code = server.getattr("_attach")?.getattr("__code__")?;
-        Ok(code.getattr("co_argcount")?.extract::<u32>()? > 1)
-    })?;
-    match wants {
-        true => server.call_method1(method, (transport,)).map(drop),
-        false => server.call_method0(method).map(drop),
     }
 }

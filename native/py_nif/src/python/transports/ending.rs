@@ -7,9 +7,9 @@ use pyo3::types::PyDict;
 use pyo3::{intern, PyTypeInfo};
 
 use super::base::Transport;
-use super::beginning::attach;
 use super::kind::Kind;
 use super::protocol::{call1, is_fatal};
+use super::server;
 use crate::python::arguments::Arguments;
 use crate::python::loop_class::Loop;
 
@@ -104,7 +104,7 @@ impl Transport {
             None => Ok(()),
         };
         let detached = match this.server.take(py) {
-            Some(server) => attach(server.bind(py), intern!(py, "_detach"), slf),
+            Some(server) => server::detach(server.bind(py), slf),
             None => Ok(()),
         };
         drop((
@@ -139,7 +139,7 @@ impl Transport {
             file.close(py)?;
         }
         if let Some(server) = this.server.take(py) {
-            attach(server.bind(py), intern!(py, "_detach"), slf)?;
+            server::detach(server.bind(py), slf)?;
         }
         warned
     }

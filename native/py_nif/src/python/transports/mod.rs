@@ -31,6 +31,7 @@ mod protocol;
 mod python_sockets;
 mod read_pipe;
 mod reading_way;
+mod server;
 pub mod socket_calls;
 mod stream;
 mod stream_read;
