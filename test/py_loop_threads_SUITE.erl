@@ -22,6 +22,7 @@
     timers_of_many_loops/1,
     fds_of_many_loops/1,
     an_fd_wakes_a_sleeping_loop/1,
+    an_fd_is_heard_while_requests_wake_the_loop/1,
     a_neighbour_that_ends_slowly_holds_up_nobody/1,
     loops_that_end_at_once_wait_for_their_turn/1,
     a_neighbours_init_code_fails/1,
@@ -246,6 +247,37 @@ an_fd_wakes_a_sleeping_loop(_Config) ->
     ok = py_nif:close_test_fd(Read),
     ok = py_nif:close_test_fd(Write),
     stop([One, Two]).
+
+%% A request that wakes a parked loop is run before the fds are looked at: the VM tells of those, or
+%% the next wait does, however many requests come.
+an_fd_is_heard_while_requests_wake_the_loop(_Config) ->
+    {ok, {Read, Write}} = py_nif:create_test_pipe(),
+    _ = [
+        begin
+            [Loop] = start(1, #{waiting => Waiting}),
+            {Asker, Monitor} = spawn_monitor(fun() -> ask_on_and_on(Loop) end),
+            _ = [
+                begin
+                    {ok, Task} = py_event_loop:submit(Loop, loop_probe, wait_for_byte, [Read]),
+                    ok = py_nif:write_test_fd(Write, <<"x">>),
+                    ?assertEqual({ok, <<"x">>}, py:await(Task))
+                end
+             || _ <- lists:seq(1, 300)
+            ],
+            exit(Asker, kill),
+            receive
+                {'DOWN', Monitor, _, _, Why} -> ?assertEqual(killed, Why)
+            end,
+            stop([Loop])
+        end
+     || Waiting <- [beam, #{}]
+    ],
+    ok = py_nif:close_test_fd(Read),
+    ok = py_nif:close_test_fd(Write).
+
+ask_on_and_on(Loop) ->
+    {ok, none} = py_event_loop:run(Loop, asyncio, sleep, [0]),
+    ask_on_and_on(Loop).
 
 %% Their ends
 

@@ -7,10 +7,10 @@
 //! runner's, and its next deadline in the runner's list. A callback that takes long holds up the
 //! loops it shares the thread with.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, Mode};
+use event_loop::{now_ns, Direction, Mode, NumberMap};
 use pyo3::prelude::*;
 
 use super::carried::{Carried, Turn};
@@ -24,7 +24,7 @@ const LOOK_EVERY_NS: u64 = 50_000;
 
 struct Carrying<'a> {
     runner: &'a Arc<Runner>,
-    loops: HashMap<u64, Carried>,
+    loops: NumberMap<Carried>,
     /// Those that have something to do, in the order in which that was noticed.
     runnable: VecDeque<u64>,
     /// The next deadline of each loop that rests and has one.
@@ -41,7 +41,7 @@ struct Carrying<'a> {
 pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
     let mut carrying = Carrying {
         runner,
-        loops: HashMap::new(),
+        loops: NumberMap::default(),
         runnable: VecDeque::new(),
         due: BTreeSet::new(),
         entered: None,

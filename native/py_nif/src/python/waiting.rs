@@ -244,6 +244,10 @@ impl Waiting {
         native.ensure_keeper();
         let limit = native.plan_sleep(deadline);
         match native.core.park(|| native.request_arm(), limit) {
+            // Somebody has something else for us: the VM still watches the set, and has not told of
+            // it. What it may be about to tell is met by the next wait: a system call less for
+            // whoever asks a loop that sleeps.
+            Parked::Woken if native.core.parking.is_armed() => Ok(()),
             Parked::Woken | Parked::TimedOut => self.look(native),
             // Nobody keeps this loop (the application is stopped, the router is being
             // restarted): wait on the set to the end. A new router wakes us.
