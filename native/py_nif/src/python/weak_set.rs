@@ -111,7 +111,9 @@ impl FastMethod for Discard {
         let [item] = given.exactly("discard", ["item"])?;
         let this = slf.get();
         this.commit_removals(py)?;
-        this.data.bind(py).discard(PyWeakrefReference::new(&item)?)?;
+        this.data
+            .bind(py)
+            .discard(PyWeakrefReference::new(&item)?)?;
         Ok(py.None().into_bound(py))
     }
 }
