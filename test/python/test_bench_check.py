@@ -52,6 +52,18 @@ def test_cpu_time_counts_where_it_is_known():
     assert loss.text == "call_soon_chain: 1.00 times uvloop, was 2.00"
 
 
+def test_luck_of_one_rival_is_no_loss():
+    """Ours is as fast as it was, and only uvloop has a good day; then ours is slower, too."""
+    expected = {"call_soon_chain": {"uvloop": 2.0, "asyncio": 4.0}}
+    for ours, texts in (
+        (200, []),
+        (180, ["call_soon_chain: 1.50 times uvloop, was 2.00; 3.60 times asyncio, was 4.00"]),
+    ):
+        measured = results([ours], [120])
+        measured.add("call_soon_chain", "asyncio", Sample(50))
+        assert [loss.text for loss in baseline.lost_ratios(expected, measured)] == texts
+
+
 def test_less_is_better_turns_the_ratio_round():
     expected = {"memory_timer": {"uvloop": 2.0}}
     assert baseline.lost_ratios(expected, results([50], [100], "memory_timer")) == []
