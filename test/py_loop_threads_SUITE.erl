@@ -22,6 +22,7 @@
     timers_of_many_loops/1,
     fds_of_many_loops/1,
     an_fd_wakes_a_sleeping_loop/1,
+    a_writer_that_stays_is_told_again_and_again/1,
     an_fd_is_heard_while_requests_wake_the_loop/1,
     a_neighbour_that_ends_slowly_holds_up_nobody/1,
     loops_that_end_at_once_wait_for_their_turn/1,
@@ -250,6 +251,12 @@ an_fd_wakes_a_sleeping_loop(_Config) ->
 
 %% A request that wakes a parked loop is run before the fds are looked at: the VM tells of those, or
 %% the next wait does, however many requests come.
+a_writer_that_stays_is_told_again_and_again(_Config) ->
+    ok = py_nif:python_loop_threads(1),
+    [One, Two] = share_a_thread(2),
+    ?assertEqual({ok, none}, py_event_loop:run(One, loop_probe, write_times, [5], #{}, 30000)),
+    stop([One, Two]).
+
 an_fd_is_heard_while_requests_wake_the_loop(_Config) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     _ = [

@@ -42,7 +42,7 @@ class ErlangEventLoop(
 
     #: A loop has no dict before a program puts something into it: from 3.12 on CPython remembers
     #: where methods are only of objects without one.
-    __slots__ = (*compat.LOOP_ATTRIBUTES, "_children", "_signal_pipe", "_watches_alarm")
+    __slots__ = (*compat.LOOP_ATTRIBUTES, "_children", "_watches_alarm")
 
     _selector = SelectorOnDemand()
 
@@ -57,7 +57,6 @@ class ErlangEventLoop(
         compat.begin_selector_loop(self, SelectorView)
         #: Made for the first one.
         self._children: Children | None = None
-        self._signal_pipe = None
         self._watches_alarm = False
 
     @functools.cached_property

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import os
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native, compat
+from .alarm import Alarm
 from .asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:
@@ -29,33 +29,8 @@ if TYPE_CHECKING:
 RUNS_COMMAND = _native.runs_command()
 
 
-class _Alarm:
-    """The pipe that Python's C handler writes to while a loop runs that handles no signals itself.
-
-    It only ends the loop's sleep. So there is one for all loops, and a loop that never sleeps
-    need not watch it.
-    """
-
-    def __init__(self) -> None:
-        self.open()
-
-    def open(self) -> None:
-        self.read_end, self.write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.read_end, 4096)
-
-    def forked(self) -> None:
-        """A copy of the process has signals of its own."""
-        for end in (self.read_end, self.write_end):
-            os.close(end)
-        self.open()
-
-
 if RUNS_COMMAND:
-    ALARM = _Alarm()
-    os.register_at_fork(after_in_child=ALARM.forked)
+    ALARM = Alarm()
 
 
 class _Handler(NamedTuple):
@@ -73,9 +48,6 @@ class SignalHandlers(AsyncioLoop):
     may handle the same signal: each is told.
     """
 
-    #: Where Python's C handler writes the number of each signal, for a loop that handles some:
-    #: (read end, write end).
-    _signal_pipe: tuple[int, int] | None = None
     _watches_alarm = False
     _signal_handlers: dict[int, _Handler]
 
@@ -109,8 +81,8 @@ class SignalHandlers(AsyncioLoop):
         else:
             default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
             signal.signal(sig, default)
-            if not self._has_python_signals() and not self.is_running():
-                signal.set_wakeup_fd(-1)
+            if not self._has_python_signals():
+                ALARM.listen_no_longer(self)
         return True
 
     def _handle_signal(self, sig: int) -> None:
@@ -129,8 +101,9 @@ class SignalHandlers(AsyncioLoop):
                 f"{name} belongs to the Erlang VM, which does not give it to Python: "
                 "run the program with bin/erlang-loop"
             )
+        self._watch_alarm()
         try:
-            signal.set_wakeup_fd(self._open_signal_pipe(), warn_on_full_buffer=False)
+            ALARM.listen(self)
             signal.signal(sig, _nothing)
             # System calls of other code go on instead of failing with EINTR.
             signal.siginterrupt(sig, False)
@@ -138,6 +111,8 @@ class SignalHandlers(AsyncioLoop):
             # Not the main thread.
             raise RuntimeError(str(error)) from None
         except OSError:
+            if not self._has_python_signals():
+                ALARM.listen_no_longer(self)
             raise RuntimeError(f"sig {sig} cannot be caught") from None
         return False
 
@@ -153,38 +128,25 @@ class SignalHandlers(AsyncioLoop):
         """
         if not RUNS_COMMAND or threading.get_ident() != threading.main_thread().ident:
             return None
-        if self._signal_pipe is None:
-            if not self._watches_alarm:
-                self._call_before_sleep()
-            return signal.set_wakeup_fd(ALARM.write_end, warn_on_full_buffer=False)
-        return signal.set_wakeup_fd(self._signal_pipe[1], warn_on_full_buffer=False)
+        if not self._watches_alarm:
+            self._call_before_sleep()
+        return ALARM.take_over()
 
     def _before_sleep(self) -> None:
         """Called by the native turn."""
         # No fd may be left to watch it with: then a signal is taken with the next turn.
         with contextlib.suppress(OSError):
-            self._add_reader(ALARM.read_end, ALARM.drain)
+            self._watch_alarm()
+
+    def _watch_alarm(self) -> None:
+        """A loop that never sleeps, and handles no signals, need not."""
+        if not self._watches_alarm:
+            self._add_reader(ALARM.read_end, ALARM.read)
             self._watches_alarm = True
 
     def _stop_listening(self, before: int | None) -> None:
-        if before is not None and not (self._signal_handlers and self._has_python_signals()):
-            signal.set_wakeup_fd(before)
-
-    def _open_signal_pipe(self) -> int:
-        if self._signal_pipe is None:
-            self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            self._add_reader(self._signal_pipe[0], self._read_signals)
-        return self._signal_pipe[1]
-
-    def _read_signals(self) -> None:
-        """Handlers set with `signal.signal` run in Python's own time; ours are called here."""
-        assert self._signal_pipe is not None
-        try:
-            numbers = os.read(self._signal_pipe[0], 4096)
-        except BlockingIOError:
-            return
-        for number in numbers:
-            self._handle_signal(number)
+        if before is not None:
+            ALARM.give_back(before)
 
     def _close_signals(self) -> None:
         """The first step of closing the loop."""
@@ -197,13 +159,7 @@ class SignalHandlers(AsyncioLoop):
         if self._watches_alarm:
             self._watches_alarm = False
             self._remove_reader(ALARM.read_end)
-        if self._signal_pipe is not None:
-            read_end, write_end = self._signal_pipe
-            self._signal_pipe = None
-            self._remove_reader(read_end)
-            os.close(read_end)
-            os.close(write_end)
 
 
 def _nothing(_sig: int, _frame: object) -> None:
-    """The signal's number in the pipe is what counts."""
+    """The signal's number in `ALARM` is what counts."""

@@ -251,6 +251,81 @@ def test_other_users_of_the_wakeup_fd_get_it_back(loop: ErlangEventLoop) -> None
         os.close(writer)
 
 
+def test_a_wakeup_fd_that_was_closed_meanwhile_is_nobodys(loop: ErlangEventLoop) -> None:
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer)
+
+    async def close() -> None:
+        os.close(writer)
+
+    loop.run_until_complete(close())
+    assert signal.set_wakeup_fd(-1) == -1
+    os.close(reader)
+
+
+def test_a_wakeup_fd_set_while_the_loop_runs_stays(loop: ErlangEventLoop) -> None:
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    async def replace() -> None:
+        signal.set_wakeup_fd(writer)
+
+    loop.run_until_complete(replace())
+    assert signal.set_wakeup_fd(-1) == writer
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("remove_in_loop", [True, False])
+def test_a_loop_with_handlers_leaves_no_wakeup_fd_behind(remove_in_loop: bool) -> None:
+    """Python would write signals into whatever has the number of the closed file next."""
+    loop = erlang_loop.new_event_loop()
+    loop.add_signal_handler(signal.SIGINT, print)
+
+    async def serve() -> None:
+        if remove_in_loop:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    loop.run_until_complete(serve())
+    loop.close()
+    assert signal.set_wakeup_fd(-1) == -1
+    erlang_loop.run(asyncio.sleep(0))
+
+
+def test_a_handler_of_a_loop_that_waits_is_kept_for_it(loop: ErlangEventLoop) -> None:
+    """While another loop runs in the main thread."""
+    told: list[int] = []
+    other = erlang_loop.new_event_loop()
+    other.add_signal_handler(signal.SIGINT, told.append, signal.SIGINT)
+
+    async def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0.01)
+
+    loop.run_until_complete(interrupt())
+    assert told == []
+    other.run_until_complete(asyncio.sleep(0.01))
+    assert told == [signal.SIGINT]
+    other.close()
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_handler_removed_by_another_loop_leaves_that_one_awake(loop: ErlangEventLoop) -> None:
+    told: list[int] = []
+    other = erlang_loop.new_event_loop()
+    other.add_signal_handler(signal.SIGINT, print)
+
+    async def interrupt() -> None:
+        loop.add_signal_handler(signal.SIGINT, told.append, signal.SIGINT)
+        other.close()
+        loop.add_signal_handler(signal.SIGINT, told.append, signal.SIGINT)
+        signal.signal(signal.SIGINT, lambda *_: None)
+        signal.raise_signal(signal.SIGINT)
+        while not told:
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(asyncio.wait_for(interrupt(), 10))
+
+
 # In an ordinary node, whose signals belong to the VM
 
 

@@ -136,11 +136,19 @@ impl EventLoop {
         Ok(id)
     }
 
+    /// Whether [`tell_early`](Self::tell_early) has something to do: an owner that sleeps meanwhile
+    /// would not hear of these writers.
+    #[inline]
+    #[must_use]
+    pub fn any_early(&self) -> bool {
+        self.any_early.load(Ordering::Relaxed)
+    }
+
     /// Appends writers that can write to `out`, without asking the kernel. The owner calls this
     /// before it looks or waits.
     #[inline]
     pub fn tell_early(&self, out: &mut Vec<Ready>) {
-        if self.any_early.load(Ordering::Relaxed) {
+        if self.any_early() {
             self.tell_early_writers(out);
         }
     }

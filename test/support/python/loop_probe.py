@@ -163,6 +163,33 @@ async def wait_for_byte(fd: int) -> bytes:
     return os.read(fd, 100)
 
 
+async def write_times(count: int) -> None:
+    """A writer beside a reader is told `count` times, though nothing else happens on the loop."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    told = loop.create_future()
+    left = count
+
+    def write() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            told.set_result(None)
+
+    loop.add_reader(ours, ours.recv, 1)
+    # The kernel watches for the reader first.
+    await asyncio.sleep(0.01)
+    loop.add_writer(ours, write)
+    try:
+        await told
+    finally:
+        loop.remove_writer(ours)
+        loop.remove_reader(ours)
+        ours.close()
+        theirs.close()
+
+
 async def be_busy() -> None:
     """Computes for most of its time, until it is cancelled."""
     loop = asyncio.get_running_loop()

@@ -154,7 +154,9 @@ impl Carried {
         if self.has_ended(py) {
             return Turn::Ended;
         }
-        let more = this.ready.with(py, |ready| !ready.is_empty()) || this.between.get(py);
+        let more = this.ready.with(py, |ready| !ready.is_empty())
+            || this.between.get(py)
+            || self.native.core.any_early();
         match block || more {
             true => Turn::Again,
             false => Turn::Nothing,
