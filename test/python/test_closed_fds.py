@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
+import weakref
 
 import pytest
 from connections import Recorder, connected, eventually
@@ -55,6 +57,56 @@ async def test_removed_after_closing(loop):
     near.close()
     assert loop.remove_reader(number)
     assert not loop.remove_reader(number)
+    far.close()
+
+
+@pytest.mark.parametrize("kind", ["reader", "writer"])
+async def test_the_object_removed_after_closing(loop, kind):
+    """As anyio does when a UNIX stream is closed while somebody waits for it."""
+    add, remove = (getattr(loop, f"{action}_{kind}") for action in ("add", "remove"))
+    near, far = socket.socketpair()
+    add(near, lambda: None)
+    near.close()
+    assert remove(near)
+    with pytest.raises(ValueError, match="Invalid file descriptor: -1"):
+        remove(near)
+    far.close()
+
+
+@pytest.mark.ours
+async def test_the_object_removed_after_its_number_became_a_transports(loop):
+    """asyncio's own loop removes the transport's reader."""
+    near, far = socket.socketpair()
+    loop.add_reader(near, print)
+    number = near.fileno()
+    near.close()
+    other, peer = socket.socketpair()
+    if other.fileno() != number:
+        other = socket.socket(fileno=os.dup2(other.detach(), number))
+    transport, protocol = await loop.create_connection(Recorder, sock=other)
+    with pytest.raises(ValueError, match="Invalid file descriptor: -1"):
+        loop.remove_reader(near)
+    peer.send(b"hello")
+    await protocol.received(5)
+    transport.close()
+    peer.close()
+    far.close()
+
+
+async def test_a_watched_file_lives(loop):
+    """Until it is removed, though nobody else has it."""
+    near, far = socket.socketpair()
+    told, alive = asyncio.Event(), weakref.ref(near)
+    number = near.fileno()
+    loop.add_reader(near, told.set)
+    del near
+    far.send(b"x")
+    await told.wait()
+    assert alive() is not None
+    alive().close()
+    assert loop.remove_reader(number)
+    gc.collect()
+    assert alive() is None
     far.close()
 
 

@@ -47,25 +47,56 @@ impl Watcher {
     }
 }
 
+/// A watcher and the file it was given for, if that was not a number: it lives as long as it is
+/// watched, and is known when it was closed and has no number any more.
+pub struct Watched {
+    pub by: Watcher,
+    file: Option<Py<PyAny>>,
+}
+
+impl Watched {
+    pub fn callback(handle: Py<Handle>, file: &Bound<'_, PyAny>) -> Self {
+        let file = (!file.is_instance_of::<PyInt>()).then(|| file.clone().unbind());
+        Watched {
+            by: Watcher::Callback(handle),
+            file,
+        }
+    }
+
+    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.by.traverse(visit)?;
+        visit.call(&self.file)
+    }
+}
+
+impl From<Watcher> for Watched {
+    fn from(by: Watcher) -> Self {
+        Watched { by, file: None }
+    }
+}
+
 #[derive(Default)]
 struct Slot {
-    reader: Option<Watcher>,
-    writer: Option<Watcher>,
+    reader: Option<Watched>,
+    writer: Option<Watched>,
 }
 
 impl Slot {
-    fn direction(&mut self, direction: Direction) -> &mut Option<Watcher> {
+    fn direction(&mut self, direction: Direction) -> &mut Option<Watched> {
         match direction {
             Direction::Read => &mut self.reader,
             Direction::Write => &mut self.writer,
         }
     }
 
+    fn sides(&self) -> impl Iterator<Item = &Watched> {
+        [&self.reader, &self.writer].into_iter().flatten()
+    }
+
     fn transport(&self, py: Python<'_>) -> Option<Py<Transport>> {
-        [&self.reader, &self.writer]
-            .into_iter()
-            .find_map(|side| match side {
-                Some(Watcher::Transport(transport)) => Some(transport),
+        self.sides()
+            .find_map(|side| match &side.by {
+                Watcher::Transport(transport) => Some(transport),
                 _ => None,
             })
             .filter(|transport| {
@@ -81,15 +112,15 @@ impl Slot {
 pub struct FdTable(Vec<Slot>);
 
 impl FdTable {
-    pub fn put(&mut self, fd: RawFd, direction: Direction, watcher: Watcher) -> Option<Watcher> {
+    pub fn put(&mut self, fd: RawFd, direction: Direction, watched: Watched) -> Option<Watched> {
         let index = fd as usize;
         if index >= self.0.len() {
             self.0.resize_with(index + 1, Slot::default);
         }
-        self.0[index].direction(direction).replace(watcher)
+        self.0[index].direction(direction).replace(watched)
     }
 
-    pub fn take(&mut self, fd: RawFd, direction: Direction) -> Option<Watcher> {
+    pub fn take(&mut self, fd: RawFd, direction: Direction) -> Option<Watched> {
         let slot = self.0.get_mut(usize::try_from(fd).ok()?)?;
         slot.direction(direction).take()
     }
@@ -100,29 +131,33 @@ impl FdTable {
             return;
         };
         if let (Some(_), Some(reader)) = (event.read, &slot.reader) {
-            queue.push_back(reader.item(py, Direction::Read));
+            queue.push_back(reader.by.item(py, Direction::Read));
         }
         if let (Some(_), Some(writer)) = (event.write, &slot.writer) {
-            queue.push_back(writer.item(py, Direction::Write));
+            queue.push_back(writer.by.item(py, Direction::Write));
         }
     }
 
-    pub fn watchers(&self) -> impl Iterator<Item = &Watcher> {
-        self.0
-            .iter()
-            .flat_map(|slot| [&slot.reader, &slot.writer])
-            .flatten()
+    pub fn all(&self) -> impl Iterator<Item = &Watched> {
+        self.0.iter().flat_map(Slot::sides)
+    }
+
+    /// The number a file had when it was first watched.
+    fn number_of(&self, file: &Bound<'_, PyAny>) -> Option<RawFd> {
+        let is_it = |one: &Watched| one.file.as_ref().is_some_and(|known| known.is(file));
+        let index = self.0.iter().position(|slot| slot.sides().any(is_it))?;
+        RawFd::try_from(index).ok()
     }
 
     /// The callback of an fd; a transport has none.
     pub fn handle(&self, py: Python<'_>, fd: RawFd, direction: Direction) -> Option<Py<Handle>> {
         let slot = self.0.get(usize::try_from(fd).ok()?)?;
-        let watcher = match direction {
+        let side = match direction {
             Direction::Read => &slot.reader,
             Direction::Write => &slot.writer,
         };
-        match watcher {
-            Some(Watcher::Callback(handle)) => Some(handle.clone_ref(py)),
+        match &side.as_ref()?.by {
+            Watcher::Callback(handle) => Some(handle.clone_ref(py)),
             _ => None,
         }
     }
@@ -141,9 +176,8 @@ impl FdTable {
     }
 
     pub fn fds(&self) -> Vec<RawFd> {
-        let watched = |slot: &Slot| slot.reader.is_some() || slot.writer.is_some();
         (0..self.0.len())
-            .filter(|&index| watched(&self.0[index]))
+            .filter(|&index| self.0[index].sides().next().is_some())
             .map(|index| index as RawFd)
             .collect()
     }
@@ -171,6 +205,15 @@ pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
             "Invalid file descriptor: {fd}"
         ))),
     }
+}
+
+/// As [`fileno`]. A file that was closed while it was watched has the number it had.
+pub fn known_fileno(event_loop: &Loop, file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+    let py = file.py();
+    fileno(file).or_else(|error| {
+        let known = event_loop.fds.with(py, |fds| fds.number_of(file));
+        known.ok_or(error)
+    })
 }
 
 fn is_no_file(py: Python<'_>, error: &PyErr) -> bool {

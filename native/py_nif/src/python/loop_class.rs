@@ -433,7 +433,7 @@ impl Loop {
         result?;
         let mut result = Ok(());
         self.fds
-            .visit(|fds| result = fds.watchers().try_for_each(|one| one.traverse(visit)));
+            .visit(|fds| result = fds.all().try_for_each(|one| one.traverse(visit)));
         result
     }
 

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::arguments::Arguments;
-use super::fd_callbacks::{fileno, watch_error, Watcher};
+use super::fd_callbacks::{fileno, known_fileno, watch_error, Watched, Watcher};
 use super::handle::{Call, Handle};
 use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
@@ -163,14 +163,14 @@ impl Loop {
         slf: &Bound<'_, Self>,
         fd: RawFd,
         direction: Direction,
-        watcher: Watcher,
+        watched: Watched,
     ) -> PyResult<()> {
         let py = slf.py();
         let old = slf
             .get()
             .fds
-            .with(py, |fds| fds.put(fd, direction, watcher));
-        match old {
+            .with(py, |fds| fds.put(fd, direction, watched));
+        match old.as_ref().map(|old| &old.by) {
             Some(Watcher::Callback(handle)) => Handle::cancel(handle.bind(py)),
             Some(Watcher::Operation(operation)) => {
                 operation.get().replaced(py);
@@ -186,7 +186,7 @@ impl Loop {
         py: Python<'_>,
         fd: RawFd,
         direction: Direction,
-    ) -> Option<Watcher> {
+    ) -> Option<Watched> {
         self.with_native(py, |native| native.core.unwatch_fd(fd, direction).is_some());
         self.fds.with(py, |fds| fds.take(fd, direction))
     }
@@ -245,8 +245,8 @@ impl Loop {
             _ => core.watch(fd, direction, 0, mode),
         };
         watched.map_err(watch_error)?;
-        let watcher = Watcher::Callback(handle.clone_ref(py));
-        Self::set_watcher(slf, fd, direction, watcher)?;
+        let watched = Watched::callback(handle.clone_ref(py), file);
+        Self::set_watcher(slf, fd, direction, watched)?;
         Ok(handle)
     }
 
@@ -255,13 +255,11 @@ impl Loop {
         if self.closed.get(py) {
             return Ok(false);
         }
-        let fd = fileno(file)?;
-        match self.remove_watcher(py, fd, direction) {
-            Some(Watcher::Callback(handle)) => {
-                Handle::cancel(handle.bind(py))?;
-                Ok(true)
-            }
-            other => Ok(other.is_some()),
+        let fd = known_fileno(self, file)?;
+        let removed = self.remove_watcher(py, fd, direction);
+        if let Some(Watcher::Callback(handle)) = removed.as_ref().map(|removed| &removed.by) {
+            Handle::cancel(handle.bind(py))?;
         }
+        Ok(removed.is_some())
     }
 }

@@ -2,6 +2,7 @@
 //! fast, `loop_class` for the others.
 
 use std::ffi::CStr;
+use std::os::fd::RawFd;
 
 use event_loop::{now_ns, Direction};
 use pyo3::exceptions::PyTypeError;
@@ -11,7 +12,7 @@ use pyo3::types::{PyBool, PyFloat, PyType};
 
 use super::between;
 use super::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
-use super::fd_callbacks::{direction, fileno, MODE};
+use super::fd_callbacks::{direction, fileno, known_fileno, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
 use super::loop_futures;
@@ -232,7 +233,7 @@ fn watch<'py>(
     let py = slf.py();
     let this = slf.get();
     let ([file, callback], rest) = given.leading(method, ["fd", "callback"])?;
-    check_free(slf, &file)?;
+    check_free(slf, &file, fileno(&file)?)?;
     this.check_closed(py)?;
     let handle = Handle::build(slf, Call::new(callback.to_owned(), rest), None)?;
     Loop::watch(slf, &file, direction, MODE, handle)?;
@@ -246,14 +247,13 @@ fn unwatch<'py>(
     direction: Direction,
 ) -> PyResult<Bound<'py, PyAny>> {
     let [file] = given.exactly(method, ["fd"])?;
-    check_free(slf, &file)?;
+    check_free(slf, &file, known_fileno(slf.get(), &file)?)?;
     Ok(bool(slf, slf.get().unwatch(&file, direction)?))
 }
 
 /// Whoever watches the fd of a transport takes its data away: asyncio's own check says so.
-fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>) -> PyResult<()> {
+fn check_free<'py>(slf: &Bound<'py, Loop>, file: &Bound<'py, PyAny>, fd: RawFd) -> PyResult<()> {
     let py = slf.py();
-    let fd = fileno(file)?;
     match slf.get().transport_of(py, fd) {
         None => Ok(()),
         Some(_) => slf

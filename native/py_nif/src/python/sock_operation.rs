@@ -74,7 +74,7 @@ impl SockOperation {
         )?;
         operation.get().watch(py)?;
         let watcher = Watcher::Operation(operation.clone_ref(py));
-        Loop::set_watcher(owner, fd, direction, watcher)?;
+        Loop::set_watcher(owner, fd, direction, watcher.into())?;
         Ok(operation)
     }
 

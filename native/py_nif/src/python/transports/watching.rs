@@ -50,7 +50,7 @@ impl Transport {
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
         let watcher = Watcher::Transport(slf.clone().unbind());
-        Loop::set_watcher(&owner, this.fd, direction, watcher)?;
+        Loop::set_watcher(&owner, this.fd, direction, watcher.into())?;
         if this.kind.is_socket() {
             // The watch says whose fd it is.
             drop(owner.get().transports.with(py, |all| all.take(this.fd)));
