@@ -421,6 +421,8 @@ class TlsWriter:
 class SockOperation:
     """A `sock_*` method that waits for its socket."""
 
+    MOST: int
+
     @staticmethod
     def retry(
         loop: asyncio.AbstractEventLoop,

@@ -43,7 +43,8 @@ class SocketMethods(AsyncioLoop):
 
     async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
         """Receive data from the socket."""
-        if type(sock) is socket.socket and type(n) is int and n > 0 and not self._debug:
+        is_plain = type(sock) is socket.socket and type(n) is int and not self._debug
+        if is_plain and 0 < n <= _native.SockOperation.MOST:
             got = _native.SockOperation.recv(self, sock, n)
             if type(got) is bytes:
                 return got

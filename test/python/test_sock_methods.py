@@ -42,6 +42,23 @@ async def test_recv_and_sendall(loop, pair):
     assert await loop.sock_recv(far, 1) == b""
 
 
+@pytest.mark.parametrize("kind", ["SOCK_DGRAM", "SOCK_SEQPACKET"])
+async def test_a_large_packet_comes_whole(loop, kind):
+    near, far = socket.socketpair(socket.AF_UNIX, getattr(socket, kind))
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    for sock in (near, far):
+        sock.setblocking(False)
+    data = os.urandom(300_000)
+    near.send(data)
+    assert await loop.sock_recv(far, 1 << 20) == data
+    receiving = asyncio.ensure_future(loop.sock_recv(far, 1 << 20))
+    await asyncio.sleep(0)
+    near.send(data)
+    assert await receiving == data
+    near.close()
+    far.close()
+
+
 async def test_cancelled_recv_does_not_eat_data(loop, pair):
     near, far = pair
     for number in range(20):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import struct
 import sys
 
 import pytest
@@ -301,3 +302,59 @@ async def test_abort(loop):
     transport.abort()
     assert transport.is_closing()
     assert await protocol.lost is None
+
+
+async def test_each_datagram_goes_to_the_protocol_of_the_moment(loop):
+    """Also if it was received together with those before."""
+    received = asyncio.Queue()
+
+    class Handing(asyncio.DatagramProtocol):
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def datagram_received(self, data: bytes, addr: object) -> None:
+            received.put_nowait((self.number, data))
+            transport.set_protocol(Handing(self.number + 1))
+
+    transport, _ = await loop.create_datagram_endpoint(lambda: Handing(0), local_addr=LOCAL)
+    with socket.socket(type=socket.SOCK_DGRAM) as client:
+        client.connect(address(transport))
+        for number in range(4):
+            client.send(b"%d" % number)
+    for number in range(4):
+        assert await received.get() == (number, b"%d" % number)
+    transport.close()
+
+
+async def test_a_datagram_that_waits_for_nowhere_ends_the_endpoint(loop, unhandled, tmp_path):
+    """Its address is looked at when it is its turn."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
+        reader.bind(path)
+        reader.setblocking(False)
+        sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender.setblocking(False)
+        transport, protocol = await loop.create_datagram_endpoint(Datagrams, sock=sender)
+        sent = 0
+        while transport.get_write_buffer_size() == 0:
+            transport.sendto(b"x", path)
+            sent += 1
+        transport.sendto(b"y", 12345)
+        for _ in range(sent):
+            await loop.sock_recv(reader, 10)
+        assert isinstance(await protocol.lost, TypeError)
+        assert unhandled[0]["message"] == "Fatal write error on datagram transport"
+        unhandled.clear()
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_NETLINK"), reason="Linux has it")
+async def test_addresses_of_other_families(loop):
+    """The kernel itself is (0, 0), and lists its network interfaces when asked (18)."""
+    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 0)
+    sock.bind((0, 0))
+    sock.setblocking(False)
+    async with endpoint(sock=sock) as (transport, protocol):
+        transport.sendto(struct.pack("=LHHLLB3x", 20, 18, 0x301, 1, 0, 0), (0, 0))
+        data, sender = await protocol.received.get()
+        assert len(data) > 16
+        assert sender == (0, 0)

@@ -230,6 +230,10 @@ impl SockOperation {
         Self::start(r#loop, sock, fd, Direction::Write, what)
     }
 
+    /// How many bytes [`recv`](Self::recv) can take: the rest of a larger packet would be lost.
+    #[classattr]
+    const MOST: usize = READ_SIZE;
+
     /// What `sock`, a plain one, has for us: up to `most` bytes, or an operation to wait for.
     #[staticmethod]
     fn recv(r#loop: &Bound<'_, Loop>, sock: &Bound<'_, PyAny>, most: usize) -> PyResult<Py<PyAny>> {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use event_loop::Direction;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -27,6 +27,8 @@ use crate::python::spare_bytes::Message;
 /// What asyncio counts for a waiting datagram besides its data.
 const HEADER: usize = 8;
 
+const FATAL: &str = "Fatal write error on datagram transport";
+
 /// So many calls for what has come are made in one turn at most, for others wait, too.
 const BATCHES: usize = 8;
 
@@ -39,12 +41,35 @@ pub struct DatagramTransport {
     address: Option<Py<PyAny>>,
     /// The socket itself is connected: it takes no addresses.
     connected: bool,
-    /// Its datagrams have at most 64 KiB, unlike those of Unix sockets.
-    internet: bool,
+    family: Family,
     peers: Peers,
     queue: GilCell<VecDeque<Waiting>>,
     size: GilCell<usize>,
 }
+
+/// What is known about the addresses of a socket, and about its datagrams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// They have at most 64 KiB.
+    Internet,
+    Unix,
+    /// Netlink, CAN, Bluetooth...: Python's `socket` knows their addresses.
+    Other,
+}
+
+impl Family {
+    fn of(sock: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let family: libc::c_int = sock.getattr(intern!(sock.py(), "family"))?.extract()?;
+        Ok(match family {
+            libc::AF_INET | libc::AF_INET6 => Family::Internet,
+            libc::AF_UNIX => Family::Unix,
+            _ => Family::Other,
+        })
+    }
+}
+
+/// What has come, and from where.
+type Received<'py> = (Message<'py>, Address);
 
 /// How sending a datagram ended.
 enum Sent {
@@ -79,23 +104,26 @@ impl DatagramTransport {
     fn read_batch(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
         let base = slf.as_super();
-        let Some(protocol) = base.get().protocol.cloned(py) else {
-            return Ok(false);
-        };
-        let protocol = protocol.bind(py);
         let owner = base.get().owner(py)?;
+        if slf.get().family == Family::Other {
+            let read = slf.get().read_by_object(base);
+            return read.or_else(|error| {
+                Loop::callback_failed(&owner, base.as_any(), error).map(|()| false)
+            });
+        }
         let datagrams = match slf.get().receive(base, &owner) {
             Ok(datagrams) => datagrams,
             Err(Stop::WouldBlock) => return Ok(false),
             Err(Stop::Failed(code)) => {
-                tell_error(protocol, os_error(code))
+                slf.get()
+                    .tell_protocol(base, os_error(code))
                     .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
                 return Ok(false);
             }
         };
         let is_full = datagrams.len() == DATAGRAMS;
         for (message, from) in datagrams {
-            let given = slf.get().give(protocol, message.bytes(), &from);
+            let given = slf.get().give(base, message.bytes(), &from);
             owner.get().spare_bytes.hand_back(message);
             given.or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
             if base.get().closing.get(py) {
@@ -110,13 +138,13 @@ impl DatagramTransport {
         &self,
         base: &Bound<'py, Transport>,
         owner: &Bound<'py, Loop>,
-    ) -> Result<Vec<(Message<'py>, Address)>, Stop> {
+    ) -> Result<Vec<Received<'py>>, Stop> {
         let py = base.py();
         let fd = base.get().live_fd(py);
         let spare = &owner.get().spare_bytes;
         owner.get().read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
-            if !self.internet {
+            if self.family != Family::Internet {
                 let mut from = Address::empty();
                 let length = socket_calls::recv_from(fd, buffer, &mut from)?;
                 return Ok(vec![(spare.filled(py, &buffer[..length]), from)]);
@@ -137,7 +165,11 @@ impl DatagramTransport {
         let base = slf.as_super();
         while let Some((data, to)) = this.queue.with(py, |queue| queue.pop_front()) {
             let length = data.as_bytes(py).len() + HEADER;
-            match this.send(base, data.bind(py), to.as_ref().map(|to| to.bind(py)))? {
+            let sent = match this.send(base, data.bind(py), to.as_ref().map(|to| to.bind(py))) {
+                Ok(sent) => sent,
+                Err(error) => return Transport::fatal(base, error, FATAL),
+            };
+            match sent {
                 Sent::Done => this.size.with(py, |size| *size -= length),
                 Sent::Blocked => {
                     this.queue.with(py, |queue| queue.push_front((data, to)));
@@ -190,10 +222,7 @@ impl DatagramTransport {
                 Ok(Sent::Done) => return Ok(()),
                 Ok(Sent::Refused(error)) => return this.tell_protocol(base, error),
                 Ok(Sent::Blocked) => Transport::watch(base, Direction::Write)?,
-                Err(error) => {
-                    let text = "Fatal write error on datagram transport";
-                    return Transport::fatal(base, error, text);
-                }
+                Err(error) => return Transport::fatal(base, error, FATAL),
             }
         }
         let size = this.size.get(py) + data.as_bytes().len() + HEADER;
@@ -243,9 +272,7 @@ impl DatagramTransport {
         let Err(error) = sock.call_method1(intern!(py, "sendto"), (data, to)) else {
             return Ok(Sent::Done);
         };
-        if error.is_instance_of::<pyo3::exceptions::PyBlockingIOError>(py)
-            || error.is_instance_of::<pyo3::exceptions::PyInterruptedError>(py)
-        {
+        if is_not_now(py, &error) {
             return Ok(Sent::Blocked);
         }
         match error.is_instance_of::<PyOSError>(py) {
@@ -256,14 +283,29 @@ impl DatagramTransport {
 
     fn give(
         &self,
-        protocol: &Bound<'_, PyAny>,
+        base: &Bound<'_, Transport>,
         data: &Bound<'_, PyBytes>,
         from: &Address,
     ) -> PyResult<()> {
-        let py = protocol.py();
-        let from = self.peers.object(py, from)?;
-        let name = intern!(py, "datagram_received");
-        call2(protocol, name, data.as_any(), &from).map(drop)
+        let from = self.peers.object(base.py(), from)?;
+        tell_datagram(base, data.as_any(), &from)
+    }
+
+    /// One datagram, received by the socket object. `true`: there may be more.
+    fn read_by_object(&self, base: &Bound<'_, Transport>) -> PyResult<bool> {
+        let py = base.py();
+        let sock = base.getattr("_sock")?;
+        let received = match sock.call_method1(intern!(py, "recvfrom"), (READ_SIZE,)) {
+            Ok(received) => received,
+            Err(error) if is_not_now(py, &error) => return Ok(false),
+            Err(error) if error.is_instance_of::<PyOSError>(py) => {
+                return self.tell_protocol(base, error).map(|()| false);
+            }
+            Err(error) => return Err(error),
+        };
+        let (data, from): (Bound<'_, PyAny>, Bound<'_, PyAny>) = received.extract()?;
+        tell_datagram(base, &data, &from)?;
+        Ok(!base.get().closing.get(py) && base.get().reads(py))
     }
 
     fn tell_protocol(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
@@ -273,6 +315,26 @@ impl DatagramTransport {
             None => Ok(()),
         }
     }
+}
+
+/// To the protocol there is now: an earlier datagram may have changed it.
+fn tell_datagram(
+    base: &Bound<'_, Transport>,
+    data: &Bound<'_, PyAny>,
+    from: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let py = base.py();
+    match base.get().protocol.cloned(py) {
+        Some(protocol) => {
+            let name = intern!(py, "datagram_received");
+            call2(protocol.bind(py), name, data, from).map(drop)
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_not_now(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyBlockingIOError>(py) || error.is_instance_of::<PyInterruptedError>(py)
 }
 
 fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
@@ -298,7 +360,7 @@ impl DatagramTransport {
         let datagram = DatagramTransport {
             address: address.map(|address| address.clone().unbind()),
             connected: base.peername(py)?.is_truthy()?,
-            internet: base.is_internet(py)?,
+            family: Family::of(sock)?,
             peers: Peers::default(),
             queue: GilCell::default(),
             size: GilCell::default(),

@@ -156,12 +156,6 @@ impl Transport {
         Ok(peer.unwrap_or_else(|| py.None().into_bound(py)))
     }
 
-    /// Whether its own address is one of the internet's, `(host, port, ...)`.
-    pub fn is_internet(&self, py: Python<'_>) -> PyResult<bool> {
-        let name = self.info.known(py)?.get_item(intern!(py, "sockname"))?;
-        Ok(name.is_some_and(|name| name.is_instance_of::<PyTuple>()))
-    }
-
     pub fn extra<'py>(
         &self,
         name: &Bound<'py, PyAny>,
