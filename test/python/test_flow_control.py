@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import resource
 
@@ -35,6 +36,13 @@ async def test_limits(loop):
         transport.set_write_buffer_limits(low=1000)
         assert transport.get_write_buffer_limits() == (1000, 4000)
         transport.set_write_buffer_limits(high=10, low=10)
+        transport.set_write_buffer_limits(high=4096.0)
+        assert transport.get_write_buffer_limits() == (1024, 4096)
+        for endless in (math.inf, 2**70):
+            transport.set_write_buffer_limits(high=endless, low=0)
+            assert transport.get_write_buffer_limits()[1] >= 2**62
+        with pytest.raises(TypeError):
+            transport.set_write_buffer_limits(high="much")
         with pytest.raises(ValueError):
             transport.set_write_buffer_limits(high=1, low=2)
         with pytest.raises(ValueError):

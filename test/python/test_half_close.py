@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import socket
 
 import pytest
 from connections import HalfOpen, Recorder, connected, eventually
@@ -52,6 +53,21 @@ async def test_write_after_eof(loop):
             client.transport.writelines([b"more"])
         client.transport.write_eof()  # A second time does nothing.
         await server.eof
+
+
+async def test_eof_after_writes_that_fail(loop):
+    """They end the connection; the end of writing has nothing to add."""
+    async with connected() as (server, client):
+        client.transport.pause_reading()
+        server.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0"
+        )
+        server.transport.abort()
+        await server.lost
+        client.transport.write(b"one")
+        client.transport.write(b"two")
+        client.transport.write_eof()
+        assert isinstance(await client.lost, ConnectionError)
 
 
 async def test_eof_of_streams(loop):

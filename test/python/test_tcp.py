@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
 import os
@@ -23,6 +24,67 @@ async def test_connection_made_comes_first(loop):
     async with connected(client_factory=Early) as (server, client):
         assert client.events[0] == "made"
         assert await server.received(11) == b"first words"
+
+
+async def test_what_connection_made_schedules_comes_before_data(loop):
+    """Though the data is there already."""
+
+    class Scheduling(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            loop.call_soon(self.events.append, "soon")
+            self.task = loop.create_task(self.run())
+
+        async def run(self):
+            self.events.append("task")
+
+    accepted = loop.create_future()
+
+    def accept() -> Scheduling:
+        accepted.set_result(Scheduling())
+        return accepted.result()
+
+    server = await loop.create_server(accept, "127.0.0.1", 0)
+    with socket.create_connection(server.sockets[0].getsockname()) as client:
+        client.sendall(b"hello")
+        protocol = await accepted
+        await protocol.received(5)
+        assert protocol.events == ["made", "soon", "task", "data"]
+        protocol.transport.close()
+        await protocol.lost
+    server.close()
+
+
+async def test_a_socket_shut_down_by_hand_has_sent_what_was_written(loop):
+    async with connected() as (server, client):
+        client.transport.write(b"one")
+        client.transport.write(b"two")
+        client.transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
+        await server.eof
+        assert server.data == b"onetwo"
+
+
+def test_writes_to_a_loop_that_does_not_run_are_sent_at_once(loop):
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    far.settimeout(10)
+    transport, _ = loop.run_until_complete(loop.create_connection(asyncio.Protocol, sock=near))
+    for data in (b"one", b"two", b"three"):
+        transport.write(data)
+        assert far.recv(100) == data
+    transport.close()
+    loop.run_until_complete(asyncio.sleep(0))
+    far.close()
+
+
+async def test_writelines_takes_whatever_has_a_buffer(loop):
+    async with connected() as (server, client):
+        pieces = [b"b", bytearray(b"a"), memoryview(b"m"), array.array("B", b"r")]
+        client.transport.writelines(pieces)
+        assert await server.received(4) == b"bamr"
+        for wrong in (None, "text", 1):
+            with pytest.raises(TypeError):
+                client.transport.writelines([wrong])
 
 
 async def test_small_writes_keep_their_order(loop):

@@ -48,7 +48,7 @@ fn source(py: Python<'_>, item: &Item) -> Option<Py<PyAny>> {
         Item::Callback(handle) | Item::Io(Watcher::Callback(handle), _) => {
             handle.get().callback(py)
         }
-        Item::Io(Watcher::Transport(transport), _) | Item::Start(transport, _) => {
+        Item::Io(Watcher::Transport(transport), _) | Item::Start(transport, ..) => {
             Some(transport.clone_ref(py).into_any())
         }
         Item::Io(Watcher::Operation(operation), _) => Some(operation.clone_ref(py).into_any()),

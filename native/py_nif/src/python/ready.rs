@@ -13,8 +13,9 @@ use super::transports::Transport;
 pub enum Item {
     Callback(Py<Handle>),
     Io(Watcher, Direction),
-    /// A new transport begins to read; its waiter is told.
-    Start(Py<Transport>, Option<Py<PyAny>>),
+    /// A new transport begins to read; its waiter is told. True: what ran before it, which is
+    /// `connection_made`, queued nothing.
+    Start(Py<Transport>, Option<Py<PyAny>>, bool),
 }
 
 impl Item {
@@ -30,7 +31,7 @@ impl Item {
         match self {
             Item::Callback(_) => Ok(()),
             Item::Io(watcher, _) => watcher.traverse(visit),
-            Item::Start(transport, waiter) => {
+            Item::Start(transport, waiter, _) => {
                 visit.call(transport)?;
                 visit.call(waiter)
             }

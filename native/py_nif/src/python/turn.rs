@@ -223,9 +223,15 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
     let limit = this.threshold.get(py);
+    // How many were left when the one before was taken.
+    let mut left = usize::MAX;
     for _ in 0..count {
         let next = this.ready.with(py, |ready| {
-            let next = ready.pop_front();
+            let mut next = ready.pop_front();
+            if let Some(Item::Start(_, _, alone)) = &mut next {
+                *alone = ready.len() + 1 == left;
+            }
+            left = ready.len();
             if !ready.is_empty() {
                 foresee(py, ready);
             }
@@ -293,7 +299,7 @@ pub fn run_item(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
     match item {
         Item::Callback(handle) => run_callback(slf, &handle.into_bound(slf.py())),
         Item::Io(watcher, direction) => run_io(slf, watcher, direction),
-        Item::Start(transport, waiter) => start(slf, transport, waiter),
+        Item::Start(transport, waiter, alone) => start(slf, transport, waiter, alone),
     }
 }
 
@@ -331,10 +337,11 @@ fn start(
     slf: &Bound<'_, Loop>,
     transport: Py<Transport>,
     waiter: Option<Py<PyAny>>,
+    alone: bool,
 ) -> PyResult<()> {
     let transport = transport.into_bound(slf.py());
     let waiter = waiter.map(|waiter| waiter.into_bound(slf.py()));
-    let result = Transport::start(&transport, waiter.as_ref());
+    let result = Transport::start(&transport, waiter.as_ref(), alone);
     result.or_else(|error| Loop::callback_failed(slf, &transport, error))
 }
 

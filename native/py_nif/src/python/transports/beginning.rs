@@ -37,13 +37,18 @@ impl Transport {
         let waiter = waiter.map(|waiter| waiter.clone().unbind());
         owner
             .get()
-            .push_item(py, Item::Start(slf.clone().unbind(), waiter));
+            .push_item(py, Item::Start(slf.clone().unbind(), waiter, false));
         Ok(())
     }
 
     /// The second step of the beginning, after `connection_made`. Whoever waits for it is told
-    /// in any case: that the fd cannot be watched is an error of its own.
-    pub fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// in any case: that the fd cannot be watched is an error of its own. `alone`: `connection_made`
+    /// queued nothing that has to run before data comes, as it would on asyncio.
+    pub fn start(
+        slf: &Bound<'_, Self>,
+        waiter: Option<&Bound<'_, PyAny>>,
+        alone: bool,
+    ) -> PyResult<()> {
         let watched = match Self::reads_at_start(slf)? {
             true => Self::watch_again(slf, Direction::Read),
             false => Ok(()),
@@ -53,7 +58,7 @@ impl Transport {
             // Nobody waits for this connection, so nothing comes between it and its data. What a
             // client sends first is mostly there by now: one turn less for each connection
             // (`bench/`: churn while busy).
-            None if slf.get().kind == Kind::Stream && watched.is_ok() => {
+            None if alone && slf.get().kind == Kind::Stream && watched.is_ok() => {
                 Self::ready(slf, Direction::Read)?;
             }
             None => {}

@@ -25,7 +25,7 @@ impl Default for Limits {
 
 impl Limits {
     /// What asyncio's `set_write_buffer_limits` makes of its arguments.
-    pub fn new(high: Option<i64>, low: Option<i64>) -> PyResult<Self> {
+    fn new(high: Option<i64>, low: Option<i64>) -> PyResult<Self> {
         let high = match (high, low) {
             (Some(high), _) => high,
             (None, Some(low)) => low.saturating_mul(4),
@@ -38,6 +38,16 @@ impl Limits {
                 "high ({high}) must be >= low ({low}) must be >= 0"
             ))),
         }
+    }
+}
+
+/// As many bytes as a number of Python's says, or as many as there can be: `math.inf` is never
+/// reached.
+fn level(number: &Bound<'_, PyAny>) -> PyResult<i64> {
+    match number.extract::<i64>() {
+        Ok(level) => Ok(level),
+        // Rust's `as` ends where the type does.
+        Err(_) => Ok(number.extract::<f64>()? as i64),
     }
 }
 
@@ -93,11 +103,12 @@ impl Transport {
     /// `size`: what waits now.
     pub fn set_write_limits(
         slf: &Bound<'_, Self>,
-        high: Option<i64>,
-        low: Option<i64>,
+        high: Option<&Bound<'_, PyAny>>,
+        low: Option<&Bound<'_, PyAny>>,
         size: usize,
     ) -> PyResult<()> {
-        slf.get().limits.set(slf.py(), Limits::new(high, low)?);
+        let limits = Limits::new(high.map(level).transpose()?, low.map(level).transpose()?)?;
+        slf.get().limits.set(slf.py(), limits);
         Self::pause_above(slf, size)
     }
 }

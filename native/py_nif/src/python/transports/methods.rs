@@ -49,6 +49,12 @@ impl FastMethod for GetExtraInfo {
         given: Given<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (name, default) = given.or_default("get_extra_info", ["name", "default"])?;
+        if let Ok(stream) = slf.cast::<StreamTransport>() {
+            if stream.get().flush_pending.get(slf.py()) && name.eq("socket")? {
+                // Whoever asks for it may shut it down.
+                StreamTransport::flush_deferred(stream)?;
+            }
+        }
         slf.get()
             .extra(&name, default.map(|default| default.to_owned()))
     }

@@ -126,6 +126,10 @@ impl StreamTransport {
             return Ok(());
         }
         Self::flush_deferred(slf)?;
+        if slf.as_super().get().closing.get(py) {
+            // That failed.
+            return Ok(());
+        }
         this.eof.set(py, true);
         match Self::has_output(slf)? {
             true => Ok(()),
@@ -144,8 +148,8 @@ impl StreamTransport {
     #[pyo3(signature = (high=None, low=None))]
     fn set_write_buffer_limits(
         slf: &Bound<'_, Self>,
-        high: Option<i64>,
-        low: Option<i64>,
+        high: Option<&Bound<'_, PyAny>>,
+        low: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let size = Self::waiting_size(slf)?;
         Transport::set_write_limits(slf.as_super(), high, low, size)

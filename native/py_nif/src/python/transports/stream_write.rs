@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use super::base::Transport;
 use super::socket_calls::{self, Stop};
 use super::stream::StreamTransport;
-use super::written::as_bytes;
+use super::written::{as_bytes, piece_as_bytes};
 use crate::python::fd_callbacks::os_error;
 
 const WRITE_ERROR: &str = "Fatal write error on socket transport";
@@ -36,7 +36,9 @@ impl StreamTransport {
         let callback = owner.get().callback_number(py);
         if !Self::has_output(slf)? {
             let first = this.wrote_in.replace(py, callback) != callback;
-            if first && !this.writes_often.get(py) {
+            // Nobody knows when a callback of a loop that does not run ends.
+            let at_once = first && !this.writes_often.get(py) || !owner.get().is_running(py);
+            if at_once {
                 return Self::send_now(slf, bytes);
             }
             this.writes_often.set(py, !first);
@@ -74,7 +76,7 @@ impl StreamTransport {
         this.check_writable(py, "writelines")?;
         let mut pieces = Vec::new();
         for piece in list.try_iter()? {
-            pieces.push(as_bytes(&piece?)?.unbind());
+            pieces.push(piece_as_bytes(&piece?)?.unbind());
         }
         if pieces.is_empty() {
             return Ok(());

@@ -202,8 +202,8 @@ impl WritePipeTransport {
     #[pyo3(signature = (high=None, low=None))]
     fn set_write_buffer_limits(
         slf: &Bound<'_, Self>,
-        high: Option<i64>,
-        low: Option<i64>,
+        high: Option<&Bound<'_, PyAny>>,
+        low: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let size = slf.get().get_write_buffer_size(slf.py());
         Transport::set_write_limits(slf.as_super().as_super(), high, low, size)

@@ -15,14 +15,29 @@ pub fn as_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> 
     }
 }
 
+/// As [`as_bytes`], of one of several: `writelines` takes whatever has a buffer.
+#[inline]
+pub fn piece_as_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match data.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        // SAFETY: attached, and a live object.
+        Err(_) if unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } != 0 => copy(data),
+        Err(_) => copied(data),
+    }
+}
+
+/// As `bytes(data)`, without the call.
+fn copy<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: attached, and a live object; the answer is a new reference, or null with an
+    // exception.
+    let bytes =
+        unsafe { Bound::from_owned_ptr_or_err(data.py(), ffi::PyBytes_FromObject(data.as_ptr())) };
+    Ok(bytes?.cast_into::<PyBytes>()?)
+}
+
 fn copied<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let py = data.py();
     if data.is_instance_of::<PyByteArray>() || data.is_instance_of::<PyMemoryView>() {
-        // SAFETY: attached, and a live object; the answer is a new reference, or null with an
-        // exception. As `bytes(data)`, without the call.
-        let bytes =
-            unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromObject(data.as_ptr())) };
-        return Ok(bytes?.cast_into::<PyBytes>()?);
+        return copy(data);
     }
     Err(PyTypeError::new_err(format!(
         "data argument must be a bytes-like object, not {}",
