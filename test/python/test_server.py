@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import sys
 
@@ -167,4 +168,29 @@ async def test_close_in_a_callback(loop):
     _, client = await loop.create_connection(Recorder, *server.sockets[0].getsockname())
     client.transport.write(b"close")
     await client.lost
+    await server.wait_closed()
+
+
+@pytest.mark.ours
+async def test_close_in_the_protocol_factory(loop):
+    """Three connections wait, and the first one's factory closes the server. It used to accept the
+    second from a socket that was closed, and to take off the server a connection it never had.
+
+    asyncio leaves such connections to the collector."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(3)]
+    made = []
+
+    def close_and_make():
+        server.close()
+        made.append(Recorder())
+        return made[-1]
+
+    server = await loop.create_server(close_and_make, sock=listener)
+    for client in clients:
+        client.setblocking(False)
+        with contextlib.suppress(ConnectionResetError):
+            assert await loop.sock_recv(client, 1) == b""
+        client.close()
+    assert len(made) == 1
     await server.wait_closed()

@@ -60,8 +60,13 @@ impl Acceptor {
         let py = slf.py();
         let this = slf.get();
         for _ in 0..this.most {
+            let listener = this.socket.fd(py);
+            if listener < 0 {
+                // The protocol factory closed the server.
+                break;
+            }
             let mut from = Address::empty();
-            match socket_calls::accept(this.socket.fd(py), &mut from) {
+            match socket_calls::accept(listener, &mut from) {
                 Ok(fd) => this.connected(py, fd, &from)?,
                 Err(Stop::WouldBlock) => break,
                 // It was gone before we came.

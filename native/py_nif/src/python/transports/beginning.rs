@@ -20,7 +20,14 @@ impl Transport {
         let this = slf.get();
         let owner = this.owner(py)?;
         if let Some(server) = this.server.cloned(py) {
-            server::attach(server.bind(py), slf)?;
+            if let Err(error) = server::attach(server.bind(py), slf) {
+                // It was closed meanwhile and does not know this transport, nor does anybody.
+                drop(this.server.take(py));
+                if let Some(file) = this.file.take(py) {
+                    file.close(py)?;
+                }
+                return Err(error);
+            }
         }
         if this.kind.is_socket() {
             Self::list(slf)?;
