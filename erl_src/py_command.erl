@@ -21,7 +21,14 @@ main() ->
     end.
 
 run(Arguments) ->
-    case py_nif:python_command(executable(), py_python_choice:paths(), Arguments) of
+    case py_python_choice:switch_interval() of
+        {ok, Interval} -> run(Interval, Arguments);
+        {error, Reason} -> fail(Reason)
+    end.
+
+run(SwitchInterval, Arguments) ->
+    Paths = py_python_choice:paths(),
+    case py_nif:python_command(executable(), Paths, SwitchInterval, Arguments) of
         ok -> ok;
         {error, Reason} -> fail(Reason)
     end.

@@ -1,13 +1,6 @@
 %% @doc Starts Python, once, when somebody first needs it or with the application.
 %%
-%% Settings in the application environment of `erlang_loop':
-%%
-%% <ul>
-%% <li>`{python, Path}': the interpreter to embed. Default: the one the library was built with.</li>
-%% <li>`{venv, Dir}': use this virtual environment's packages; wins over `python'.</li>
-%% <li>`{python_path, [Dir]}': put in front of `sys.path'.</li>
-%% <li>`{start_python, true}': start it with the application.</li>
-%% </ul>
+%% Which one, with which packages, is in the application environment: `docs/settings.md'.
 %%
 %% An interpreter cannot be started twice in one process: it stays up when this process or the
 %% application ends, and the next start finds it.
@@ -107,13 +100,13 @@ handle_info(Message, State) ->
     {noreply, State}.
 
 start(Waiting) ->
-    case py_python_choice:executable() of
-        {ok, Executable} ->
+    case py_python_choice:settings() of
+        {ok, {Executable, Paths, SwitchInterval}} ->
             %% The VM ignores SIGCHLD, and with that every child of Python seems to exit with 0.
             %% Ports do not need it ignored: the VM has a process of its own to start them.
             ok = os:set_signal(sigchld, default),
             Token = erlang:unique_integer(),
-            case py_nif:python_start(Token, Executable, py_python_choice:paths()) of
+            case py_nif:python_start(Token, Executable, Paths, SwitchInterval) of
                 ok -> {starting, Token, Waiting};
                 {error, Reason} -> finish({error, Reason}, Waiting)
             end;

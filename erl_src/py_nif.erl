@@ -94,7 +94,7 @@
     signal_arrived/1
 ]).
 %% For py_interpreter and py_command.
--export([python_start/3, python_command/3, python_main/4, python_running/0]).
+-export([python_start/4, python_command/4, python_main/4, python_running/0]).
 %% For py_output, py_logger and processes that own loops.
 -export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
@@ -157,8 +157,8 @@
     signal_take/1,
     signal_give_back/1,
     signal_arrived/1,
-    python_start/3,
-    python_command/3,
+    python_start/4,
+    python_command/4,
     python_main/5,
     python_running/0,
     task_submit/4,
@@ -554,14 +554,19 @@ signal_arrived(_Signal) -> erlang:nif_error(not_loaded).
 %%% For py_interpreter: answers come as `{py_main, Token, Result}'
 
 %% @private
--spec python_start(integer(), Executable :: binary(), Paths :: [binary()]) ->
-    ok | {error, binary()}.
-python_start(_Token, _Executable, _Paths) -> erlang:nif_error(not_loaded).
+-spec python_start(
+    integer(), Executable :: binary(), Paths :: [binary()], SwitchInterval :: float() | undefined
+) -> ok | {error, binary()}.
+python_start(_Token, _Executable, _Paths, _SwitchInterval) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec python_command(Executable :: binary(), Paths :: [binary()], Arguments :: [binary()]) ->
-    ok | {error, binary()}.
-python_command(_Executable, _Paths, _Arguments) -> erlang:nif_error(not_loaded).
+-spec python_command(
+    Executable :: binary(),
+    Paths :: [binary()],
+    SwitchInterval :: float() | undefined,
+    Arguments :: [binary()]
+) -> ok | {error, binary()}.
+python_command(_Executable, _Paths, _SwitchInterval, _Arguments) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_main(integer(), Module :: binary(), Function :: binary(), [binary()]) ->

@@ -2,10 +2,20 @@
 %% `priv/build_info'. Used by `py_interpreter' and by scripts that want to know.
 -module(py_python_choice).
 
--export([executable/0, paths/0, build_info/0]).
+-export([settings/0, paths/0, switch_interval/0, build_info/0]).
 
-%% @doc The interpreter to embed, or a sentence that says what is wrong with the settings.
--spec executable() -> {ok, binary()} | {error, binary()}.
+-type switch_interval() :: float() | undefined.
+
+%% @doc The interpreter to embed, what goes in front of its `sys.path' and its switch interval; or a
+%% sentence that says what is wrong with the settings.
+-spec settings() -> {ok, {binary(), [binary()], switch_interval()}} | {error, binary()}.
+settings() ->
+    case {switch_interval(), executable()} of
+        {{ok, Interval}, {ok, Executable}} -> {ok, {Executable, paths(), Interval}};
+        {{error, Reason}, _} -> {error, Reason};
+        {_, {error, Reason}} -> {error, Reason}
+    end.
+
 executable() ->
     #{python := Built} = build_info(),
     case {env(venv), env(python)} of
@@ -26,6 +36,21 @@ found(Python) ->
 paths() ->
     Own = filename:join(code:priv_dir(erlang_loop), "python"),
     [to_binary(Path) || Path <- application:get_env(erlang_loop, python_path, []) ++ [Own]].
+
+%% @doc In seconds, as Python has it; the setting is in milliseconds.
+-spec switch_interval() -> {ok, switch_interval()} | {error, binary()}.
+switch_interval() ->
+    case env(switch_interval) of
+        undefined ->
+            {ok, undefined};
+        Ms when is_number(Ms), Ms >= 0.001, Ms =< 10_000 ->
+            {ok, Ms / 1000};
+        Wrong ->
+            Text = io_lib:format(
+                "switch_interval is ~0p, and must be 0.001 to 10000 milliseconds.", [Wrong]
+            ),
+            {error, unicode:characters_to_binary(Text)}
+    end.
 
 %% @doc What the build noted: `python', `python_version', `libpython'.
 -spec build_info() -> #{atom() => string()}.

@@ -8,12 +8,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([the_pages_run/1, every_call_is_documented/1]).
+-export([the_pages_run/1, every_call_is_documented/1, every_setting_is_documented/1]).
 %% Called in another node.
 -export([run_page/2]).
 
 all() ->
-    [the_pages_run, every_call_is_documented].
+    [the_pages_run, every_call_is_documented, every_setting_is_documented].
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
@@ -67,3 +67,20 @@ every_call_is_documented(_Config) ->
     Public = lists:usort(Exported) -- ["module_info" | lists:append(Private)],
     ?assert(length(Public) > 30),
     ?assertEqual([], [N || N <- Public, string:find(Page, "`" ++ N ++ "(") =:= nomatch]).
+
+%% docs/settings.md has every setting with its default, and no other.
+every_setting_is_documented(_Config) ->
+    {ok, Page} = file:read_file(project:file("docs/settings.md")),
+    {match, Rows} = re:run(
+        Page, "^\\| `(\\w+)` \\| `([^`]+)` \\|", [global, multiline, {capture, all_but_first, list}]
+    ),
+    Told = lists:sort([{list_to_atom(Name), value(Text)} || [Name, Text] <- Rows]),
+    %% From the file: what is loaded may have been set otherwise.
+    {ok, [{application, erlang_loop, Keys}]} =
+        file:consult(filename:join(code:lib_dir(erlang_loop), "ebin/erlang_loop.app")),
+    ?assertEqual(lists:sort(proplists:get_value(env, Keys)), Told).
+
+value(Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text ++ "."),
+    {ok, Value} = erl_parse:parse_term(Tokens),
+    Value.

@@ -13,6 +13,7 @@
     many_ask_for_it_at_once/1,
     a_virtual_environment_is_used/1,
     python_path_comes_first/1,
+    threads_take_turns_as_often_as_set/1,
     a_wrong_setting_is_one_sentence_and_can_be_mended/1,
     another_version_is_refused_in_one_sentence/1,
     a_wrong_setting_does_not_stop_the_application/1,
@@ -111,6 +112,14 @@ python_path_comes_first(Config) ->
         )
     end).
 
+threads_take_turns_as_often_as_set(_Config) ->
+    Interval = fun(Env) ->
+        with_node(Env, fun(Call) -> Call(py, call, [sys, getswitchinterval, []]) end)
+    end,
+    ?assertEqual({ok, 0.005}, Interval([])),
+    ?assertEqual({ok, 0.0005}, Interval([{switch_interval, 0.5}])),
+    ?assertEqual({ok, 0.002}, Interval([{switch_interval, 2}])).
+
 a_wrong_setting_is_one_sentence_and_can_be_mended(Config) ->
     Folder = ?config(folder, Config),
     with_node([], fun(Call) ->
@@ -120,18 +129,23 @@ a_wrong_setting_is_one_sentence_and_can_be_mended(Config) ->
                 ok = Set(Key, Value),
                 {error, Sentence} = Call(py_interpreter, ensure_started, []),
                 ?assertEqual(Sentence, element(2, probe(Call, pid, []))),
-                one_sentence(Sentence, "cannot be run as a Python interpreter")
+                one_sentence(Sentence, Wrong),
+                ok = Set(Key, undefined)
             end
-         || {Key, Value} <- [
-                {python, "/nowhere/python3"},
-                {python, Folder},
-                {python, os:find_executable("false")},
-                {python, <<"no_such_command">>},
-                {venv, Folder}
-            ]
+         || {Wrong, Settings} <- [
+                {"cannot be run as a Python interpreter", [
+                    {python, "/nowhere/python3"},
+                    {python, Folder},
+                    {python, os:find_executable("false")},
+                    {python, <<"no_such_command">>},
+                    {venv, Folder}
+                ]},
+                {"must be 0.001 to 10000 milliseconds", [
+                    {switch_interval, 0}, {switch_interval, "5"}, {switch_interval, 10_001}
+                ]}
+            ],
+            {Key, Value} <- Settings
         ],
-        ok = Set(venv, undefined),
-        ok = Set(python, undefined),
         ?assertEqual(ok, Call(py_interpreter, ensure_started, []))
     end).
 

@@ -52,6 +52,7 @@ wrong_types_raise_badarg(_Config) ->
         atom => sigusr1,
         bins => [<<"x">>],
         int => 1,
+        interval => undefined,
         map => #{},
         loop_options => loop_options(),
         term => [a | b],
@@ -83,8 +84,10 @@ not_a(term, _Good) ->
 not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
     References = [Ref || {K, Ref} <- [{loop, Loop}, {fd_ref, FdRef}], K =/= Kind],
     Common = References ++ [make_ref(), an_atom, 1.5, {1}, #{}, 1 bsl 64, <<1:3>>],
-    (Common -- ([an_atom || Kind =:= atom] ++ [#{} || Kind =:= map])) ++
+    Right = #{atom => [an_atom], interval => [1.5], map => [#{}]},
+    (Common -- maps:get(Kind, Right, [])) ++
         case Kind of
+            interval -> [0, 0.0, -0.5];
             K when K =:= id; K =:= size; K =:= port; K =:= timeout -> [-1, <<"1">>, []];
             K when K =:= fd; K =:= int -> [<<"1">>, []];
             bin -> [1, -1, []];

@@ -60,6 +60,14 @@ _case(
     "For comparison: Erlang asks the program `cat` by a port, after 50 ms of rest; the median.",
     True,
 )
+_case(
+    "beside_computing",
+    "us",
+    "py:call of a coroutine while a Python thread computes, which has the GIL for 5 ms at a time; "
+    "the median.",
+    True,
+)
+_case("beside_computing_500us", "us", "The same with `{switch_interval, 0.5}`; the median.", True)
 _case("cast", "casts/s", "py:cast of a plain function, until all have run.")
 _case("stream", "items/s", "py:stream of an asynchronous generator, all items wanted at once.")
 _case("fold", "items/s", "py:fold over an asynchronous generator.")

@@ -31,6 +31,23 @@ def noted() -> int:
     return notes
 
 
+_computing = True
+
+
+def compute() -> int:
+    """Python code without end, until `stop_computing`."""
+    steps = 0
+    while _computing:
+        steps += 1
+    return steps
+
+
+def stop_computing() -> bool:
+    global _computing
+    _computing = False
+    return True
+
+
 async def count_to(end: int) -> AsyncIterator[int]:
     for number in range(end):
         yield number

@@ -56,6 +56,11 @@ run("after_pause", Seconds) ->
 run("port_after_idle", Seconds) ->
     Port = open_port({spawn_executable, os:find_executable("cat")}, [binary]),
     after_rest(fun() -> echoed(Port) end, 50, Seconds);
+run("beside_computing", Seconds) ->
+    beside_computing(Seconds);
+run("beside_computing_500us", Seconds) ->
+    ok = application:set_env(erlang_loop, switch_interval, 0.5),
+    beside_computing(Seconds);
 run("cast", Seconds) ->
     casts(Seconds);
 run("stream", Seconds) ->
@@ -133,6 +138,14 @@ after_rest(Ask, Ms, Seconds) ->
      || _ <- lists:seq(1, max(3, round(Seconds * 40)))
     ],
     [field("value", float(quantile(Taken, 0.5) / 1000)) | latencies(Taken)].
+
+%% The thread computes until it is told to stop, on a call thread.
+beside_computing(Seconds) ->
+    {ok, Task} = py:submit(?ASKED, compute, []),
+    Figures = after_rest(fun increment_later/0, 1, Seconds),
+    {ok, true} = py:call(?ASKED, stop_computing, []),
+    {ok, _} = py:await(Task),
+    Figures.
 
 increment_later() ->
     {ok, 8} = py:call(?ASKED, increment_later, [7]),

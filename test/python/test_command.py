@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from command import ERLANG_LOOP, PYTHON, ROOT, environment, run, same_as_python
+from command import ERLANG_LOOP, PYTHON, ROOT, Ended, environment, run, same_as_python
 
 # What it is given
 
@@ -361,6 +361,26 @@ def test_virtual_environment_of_another_python_is_refused_aloud(tmp_path: Path) 
     ended = run(ERLANG_LOOP, "-c", code, env=environment() | {"VIRTUAL_ENV": str(tmp_path)})
     assert str(tmp_path) not in ended.out
     assert f"VIRTUAL_ENV {tmp_path} has Python 3.1.4 but erlang_loop was built with" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("0.5", Ended(0, "0.0005\n", "")),
+        (
+            "a",
+            Ended(
+                1,
+                "",
+                "erlang-loop: switch_interval is a, and must be 0.001 to 10000 milliseconds.\n",
+            ),
+        ),
+    ],
+)
+def test_the_switch_interval_is_a_setting(setting: str, expected: Ended) -> None:
+    code = "import sys; print(sys.getswitchinterval())"
+    flags = f"-erlang_loop switch_interval {setting}"
+    assert run(ERLANG_LOOP, "-c", code, env=environment(ERL_FLAGS=flags)) == expected
 
 
 def test_outside_a_node_the_import_says_how_to_run_it() -> None:

@@ -122,6 +122,7 @@ made(timeout) -> any_term:pick([0, 1, infinity]);
 made(bool) -> any_term:pick([true, false]);
 made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
+made(interval) -> any_term:pick([undefined, 0.001]);
 made(bins) -> [<<"x">>];
 made(map) -> #{x => 1};
 made(loop_options) -> loop_options();

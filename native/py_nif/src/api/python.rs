@@ -24,12 +24,9 @@ fn python_start<'a>(
     token: i64,
     executable: Binary<'a>,
     paths: Term<'a>,
+    switch_interval: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let paths = list(paths)?;
-    let settings = Settings {
-        executable: CString::new(executable.as_slice()).map_err(|_| rustler::Error::BadArg)?,
-        paths,
-    };
+    let settings = settings(executable, paths, switch_interval)?;
     let caller = env.pid();
     let started = main_thread::start(settings, move |result| match result {
         Ok(()) => reply(&caller, token, atoms::ok()),
@@ -48,15 +45,12 @@ fn python_command<'a>(
     env: Env<'a>,
     executable: Binary<'a>,
     paths: Term<'a>,
+    switch_interval: Term<'a>,
     arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let text = |bytes: &Binary| CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg);
-    let settings = Settings {
-        executable: text(&executable)?,
-        paths: list(paths)?,
-    };
+    let settings = settings(executable, paths, switch_interval)?;
     let arguments: Vec<Binary> = list(arguments)?;
-    let arguments = arguments.iter().map(text).collect::<NifResult<Vec<_>>>()?;
+    let arguments = arguments.into_iter().map(text).collect::<NifResult<_>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
         Ok(()) => atoms::ok().encode(env),
         Err(why) => (atoms::error(), Error::Python(why)).encode(env),
@@ -183,6 +177,28 @@ fn on_main_thread<'a>(
         true => atoms::ok().encode(env),
         false => (atoms::error(), atoms::occupied()).encode(env),
     }
+}
+
+/// `switch_interval`: seconds, or `undefined`.
+fn settings<'a>(
+    executable: Binary<'a>,
+    paths: Term<'a>,
+    switch_interval: Term<'a>,
+) -> NifResult<Settings> {
+    let switch_interval = match switch_interval.decode::<f64>() {
+        Ok(seconds) if seconds > 0.0 => Some(seconds),
+        Err(_) if atoms::undefined() == switch_interval => None,
+        _ => return Err(rustler::Error::BadArg),
+    };
+    Ok(Settings {
+        executable: text(executable)?,
+        paths: list(paths)?,
+        switch_interval,
+    })
+}
+
+fn text(bytes: Binary<'_>) -> NifResult<CString> {
+    CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg)
 }
 
 /// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.

@@ -18,6 +18,8 @@ pub struct Settings {
     pub executable: CString,
     /// Put in front of `sys.path`.
     pub paths: Vec<String>,
+    /// In seconds; none: Python's own.
+    pub switch_interval: Option<f64>,
 }
 
 /// Brings Python up on the calling thread and leaves the thread detached (without the GIL).
@@ -134,6 +136,9 @@ fn prepare(py: Python<'_>, settings: &Settings) -> PyResult<()> {
     let path = sys.getattr("path")?.cast_into::<PyList>()?;
     for (index, entry) in settings.paths.iter().enumerate() {
         path.insert(index, entry)?;
+    }
+    if let Some(seconds) = settings.switch_interval {
+        sys.call_method1("setswitchinterval", (seconds,))?;
     }
     super::module::install(py)?;
     py.import("erlang_loop_default")?
