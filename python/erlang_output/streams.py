@@ -33,6 +33,13 @@ class GroupLeaderBuffer(io.BufferedIOBase):
     def writable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        """Of the stream before, for child processes (`stderr=sys.stderr`) and `faulthandler`: the
+        group leader has no number. Raises where the node has none either."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        return super().fileno() if self._before is None else self._before.fileno()
+
     def write(self, data: Buffer, /) -> int:
         if self.closed:
             raise ValueError("I/O operation on closed file.")

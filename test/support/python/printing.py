@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -97,6 +98,13 @@ def describe_streams() -> list[object]:
         [stream.encoding, stream.isatty(), stream.writable(), stream.readable(), stream.name]
         for stream in (sys.stdout, sys.stderr)
     ]
+
+
+def give_streams_to_a_child() -> list[int]:
+    """As libraries do with `stderr=sys.stderr`; it writes to the node's own."""
+    words = [sys.executable, "-c", "import os; os.write(1, b''); os.write(2, b'')"]
+    done = subprocess.run(words, stdout=sys.stdout, stderr=sys.stderr, check=False)
+    return [sys.stdout.fileno(), sys.stderr.fileno(), done.returncode]
 
 
 def fork_and_print() -> int:
