@@ -40,6 +40,7 @@ __all__ = [
     "run",
     "running_loop_set",
     "set_default_loop",
+    "swap_current_task",
     "timeout",
 ]
 
@@ -126,6 +127,21 @@ def running_loop_set(loop: asyncio.AbstractEventLoop | None) -> None:
     """Makes `loop` the running loop of this thread."""
     # By name each time: some put another one in its place.
     asyncio._set_running_loop(loop)
+
+
+def swap_current_task(
+    loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None
+) -> asyncio.Task[Any] | None:
+    """Makes `task` the loop's current one, and answers which was."""
+    tasks: Any = asyncio.tasks
+    before: asyncio.Task[Any] | None
+    if sys.version_info >= (3, 12):
+        before = tasks._swap_current_task(loop, task)
+    else:
+        before = tasks._current_tasks.pop(loop, None)
+        if task is not None:
+            tasks._current_tasks[loop] = task
+    return before
 
 
 def current_loop() -> asyncio.AbstractEventLoop | None:

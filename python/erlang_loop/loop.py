@@ -8,7 +8,7 @@ import threading
 from asyncio import base_events, format_helpers
 from typing import Any
 
-from . import _native, compat
+from . import _native, compat, nested
 from .blocking import BlockingDetection
 from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
@@ -45,6 +45,9 @@ class ErlangEventLoop(
     __slots__ = (*compat.LOOP_ATTRIBUTES, "_children", "_watches_alarm")
 
     _selector = SelectorOnDemand()
+
+    #: There is nothing to patch: see `nested`.
+    _nest_patched = True
 
     def __init__(
         self,
@@ -102,8 +105,17 @@ class ErlangEventLoop(
             self._children = Children()
         return await self._children.start(self, *args, **kwargs)
 
+    def run_until_complete(self, future: Any) -> Any:
+        """Run until the future is done, and answer its result."""
+        if nested.are_allowed():
+            return nested.run_until_complete(self, future)
+        return super().run_until_complete(future)
+
     def run_forever(self) -> None:
         """Run until stop() is called."""
+        if nested.are_allowed():
+            nested.run_forever(self)
+            return
         self._run_forever_setup()
         try:
             listened_before = self._listen_to_python()

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event_loop::{Direction, NumberMap, TimerHeap, WaitPolicy};
+use event_loop::{now_ns, Direction, NumberMap, TimerHeap, WaitPolicy};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -292,11 +292,22 @@ impl Loop {
 
     // ---- running ----
 
-    /// One turn: wait if there is nothing to run, then run what is ready.
+    /// One turn: wait if there is nothing to run, then run what is ready. Also in a callback of the
+    /// same loop, which then goes on.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let mut is_inside = false;
+        this.with_pulse(py, |pulse| {
+            is_inside = pulse.is_awake();
+            pulse.runs_on(stacks::this_thread());
+        });
         let result = turn::run(slf);
-        slf.get().settle_timers(slf.py());
-        slf.get().with_pulse(slf.py(), Pulse::rests);
+        this.settle_timers(py);
+        this.with_pulse(py, |pulse| match is_inside {
+            true => pulse.turned(now_ns()),
+            false => pulse.rests(),
+        });
         result
     }
 
