@@ -21,6 +21,11 @@ _SOCKET = socket.socket
 #: With what it imports, which type checkers do not show.
 _ASYNCIO: Any = base_events
 
+#: Of addresses, where names have to be looked up.
+_LENGTHS = {socket.AF_INET: 2, socket.AF_INET6: 4}
+
+_LAST_PORT = 65_535
+
 #: asyncio goes on waiting after each of these, too.
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN, errno.EINTR)
 
@@ -87,15 +92,11 @@ class Connecting(SocketMethods):
     def _try_to_connect(self, sock: socket.socket, address: Any) -> int:
         """The error number if it may still succeed, else 0."""
         error = sock.connect_ex(address)
-        if error == errno.EINPROGRESS:
+        if error == errno.EINPROGRESS and _has_peer(sock):
             # A connection inside this machine has come about by now: asking costs less than
             # waiting for the answer.
-            error = sock.connect_ex(address)
-            if error not in (0, errno.EISCONN, *_UNDER_WAY):
-                raise OSError(error, f"Connect call failed {address}")
-        if error in (0, errno.EISCONN):
             return 0
-        if error in _UNDER_WAY:
+        if error == 0 or error in _UNDER_WAY:
             return error
         raise OSError(error, os.strerror(error))
 
@@ -106,9 +107,27 @@ class Connecting(SocketMethods):
             raise OSError(error, f"Connect call failed {address}")
 
 
+def _has_peer(sock: socket.socket) -> bool:
+    """Whether it is connected. To ask by connecting again would tell, too, but is noticed: the
+    next one who connects it, who may do so once on Linux, is then refused."""
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
 def _is_known(sock: socket.socket, address: Any) -> bool:
-    """Whether nothing has to be looked up to connect to this."""
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+    """Whether nothing has to be looked up to connect to this.
+
+    An address as sockets themselves take and show it. asyncio takes others, too: a port as text,
+    a list, what comes after the port left out.
+    """
+    length = _LENGTHS.get(sock.family)
+    if length is None:
         return True
-    host = address[0] if type(address) is tuple and address else None
-    return type(host) is str and _native.ip_family(host) == sock.family
+    if type(address) is not tuple or len(address) != length:
+        return False
+    host, port = address[:2]
+    is_plain = type(host) is str and type(port) is int and 0 <= port <= _LAST_PORT
+    return is_plain and _native.ip_family(host) == sock.family

@@ -140,3 +140,56 @@ async def test_sock_connect(loop, listener):
         sock.setblocking(False)
         await loop.sock_connect(sock, listener.getsockname())
         listener.accept()[0].close()
+
+
+async def test_sock_connect_to_what_asyncio_makes_an_address_of(loop, listener):
+    """Ports as text went to the socket as they were: TypeError where asyncio connects."""
+    host, port = listener.getsockname()
+    for address in ((host, str(port)), (host, str(port).encode()), [host, port], (host, port, 0)):
+        with socket.socket() as sock:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, address)
+            assert sock.getpeername() == (host, port)
+            listener.accept()[0].close()
+
+
+@pytest.mark.parametrize("port", [None, "", 1.5])
+async def test_sock_connect_to_no_port(loop, port):
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        with pytest.raises(ConnectionRefusedError):
+            await loop.sock_connect(sock, ("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("address", [("::1",), ("::1", 0, 0)])
+async def test_sock_connect_names_the_whole_address(loop, unused_port, address):
+    with socket.socket(socket.AF_INET6) as sock:
+        sock.setblocking(False)
+        address = (address[0], unused_port, *address[2:])
+        with pytest.raises(OSError, match=r"\('::1', \d+, 0, 0\)") as refused:
+            await loop.sock_connect(sock, address)
+        assert refused.value.errno == errno.ECONNREFUSED
+
+
+async def test_sock_connect_of_a_connected_socket(loop, tmp_path):
+    """It was said to have worked, as if it had been connected just now."""
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as sock:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        sock.setblocking(False)
+        await loop.sock_connect(sock, str(tmp_path / "socket"))
+        with pytest.raises(OSError, match="already connected") as refused:
+            await loop.sock_connect(sock, str(tmp_path / "socket"))
+        assert refused.value.errno == errno.EISCONN
+
+
+async def test_sock_connect_again(loop, listener):
+    """Linux lets a socket that connected in the background be connected once more, in which it
+    tells that it is. We had used that up."""
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, listener.getsockname())
+        await loop.sock_connect(sock, listener.getsockname())
+        with pytest.raises(OSError, match="already connected"):
+            await loop.sock_connect(sock, listener.getsockname())
+        listener.accept()[0].close()
