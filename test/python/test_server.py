@@ -194,3 +194,11 @@ async def test_close_in_the_protocol_factory(loop):
         client.close()
     assert len(made) == 1
     await server.wait_closed()
+
+
+async def test_negative_backlog(loop):
+    """As many as the system lets wait; it was an OverflowError."""
+    server = await loop.create_server(Recorder, "127.0.0.1", 0, backlog=-1)
+    assert server.is_serving()
+    server.close()
+    await server.wait_closed()

@@ -41,7 +41,7 @@ impl Acceptor {
         protocol_factory: &Bound<'_, PyAny>,
         sock: &Bound<'_, PyAny>,
         server: Option<&Bound<'_, PyAny>>,
-        backlog: usize,
+        backlog: i64,
     ) -> PyResult<Self> {
         if let Some(server) = server {
             server::prepare(server)?;
@@ -52,7 +52,8 @@ impl Acceptor {
             socket: FileObject::new(sock)?,
             server: server.map(|server| server.clone().unbind()),
             sockname: one_address(sock.py(), &FileObject::new(sock)?)?,
-            most: backlog.clamp(1, MOST_AT_ONCE),
+            // A negative one is as many as the system lets wait.
+            most: usize::try_from(backlog).map_or(MOST_AT_ONCE, |most| most.clamp(1, MOST_AT_ONCE)),
         })
     }
 
