@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import traceback
 from asyncio import base_events, format_helpers
 from typing import Any
 
@@ -187,9 +188,9 @@ class ErlangEventLoop(
             # An exception that the callback kept has this frame: break the cycle.
             del handle
 
-    def _creation_traceback(self) -> list[Any]:
+    def _creation_traceback(self) -> traceback.StackSummary:
         """Debug mode: where a handle is made, without our own frame."""
-        return list(format_helpers.extract_stack(sys._getframe(1)))
+        return format_helpers.extract_stack(sys._getframe(1))
 
     def __repr__(self) -> str:
         return (

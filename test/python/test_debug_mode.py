@@ -71,7 +71,7 @@ async def test_callbacks_are_checked(loop, debugged):
 
     with pytest.raises(TypeError):
         loop.call_soon(coroutine)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"expected by call_at\(\)"):
         loop.call_later(0, "not callable")
     with pytest.raises(TypeError):
         loop.call_soon_threadsafe(None)
@@ -83,6 +83,20 @@ async def test_handles_know_where_they_were_made(loop, debugged):
     assert "created at" in repr(handle)
     assert __file__ in repr(handle)
     handle.cancel()
+
+
+async def test_cancelled_handles_say_so(loop, debugged):
+    """They looked as they had before: a list of them did not tell which would run."""
+    for handle in (loop.call_soon(print, "x"), loop.call_later(60, print, "x")):
+        handle.cancel()
+        assert "Handle cancelled" in repr(handle)
+        assert "print('x') created at" in repr(handle)
+
+
+async def test_origin_can_be_formatted(loop, debugged):
+    handle = loop.call_soon(print)
+    handle.cancel()
+    assert __file__ in "".join(handle._source_traceback.format())
 
 
 async def test_errors_know_where_they_came_from(loop, debugged, unhandled):

@@ -28,7 +28,7 @@ const FEW: usize = 64;
 #[derive(Default)]
 struct Origin {
     traceback: Option<Py<PyAny>>,
-    /// How it looked before it was cancelled.
+    /// How it looked when it was cancelled, before it let go of its callback.
     repr: Option<Py<PyString>>,
 }
 
@@ -320,13 +320,13 @@ impl Handle {
         if handle.is_cancelled() {
             return Ok(());
         }
+        handle.cancelled.store(true, Ordering::Relaxed);
         if handle.in_debug(py) {
             let repr = Some(slf.repr()?.unbind());
             let mut origin = handle.origin.take(py).unwrap_or_default();
             origin.repr = repr;
             handle.origin.replace(py, Some(origin));
         }
-        handle.cancelled.store(true, Ordering::Relaxed);
         if let Some(call) = handle.call.take(py) {
             call.drop_ref(py);
         }

@@ -135,7 +135,7 @@ impl FastMethod for CallLater {
         }
         let when = seconds_now() + delay.extract::<f64>()?;
         let call = Call::new(callback.to_owned(), split.rest);
-        schedule(slf, "call_later", when, call, split.context)
+        schedule(slf, when, call, split.context)
     }
 }
 
@@ -155,13 +155,12 @@ impl FastMethod for CallAt {
         }
         let when = when.extract::<f64>()?;
         let call = Call::new(callback.to_owned(), split.rest);
-        schedule(slf, "call_at", when, call, split.context)
+        schedule(slf, when, call, split.context)
     }
 }
 
 fn schedule<'py>(
     slf: &Bound<'py, Loop>,
-    method: &str,
     when: f64,
     call: Call,
     context: Option<Bound<'py, PyAny>>,
@@ -170,7 +169,8 @@ fn schedule<'py>(
     let this = slf.get();
     this.check_closed(py)?;
     if this.debug.get(py) {
-        Loop::check_debug(slf, call.callback().bind(py), method, true)?;
+        // asyncio's `call_later` calls it, and so errors name it.
+        Loop::check_debug(slf, call.callback().bind(py), "call_at", true)?;
     }
     let timer = Loop::schedule(slf, when, call, context)?;
     Ok(timer.into_bound(py).into_any())
