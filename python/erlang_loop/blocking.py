@@ -10,6 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
+from asyncio.log import logger as asyncio_logger
 from types import CodeType
 from typing import Any
 
@@ -31,10 +32,15 @@ class BlockingDetection(AsyncioLoop):
 
     def _handler_blocked(self, source: Any, seconds: float) -> None:
         """Called by the native loop."""
-        named_by_asyncio = not isinstance(source, asyncio.BaseTransport)
-        if self._debug and named_by_asyncio and seconds >= self.slow_callback_duration:
+        if self._debug and seconds >= self.slow_callback_duration:
+            # Debug mode has named it.
             return
         logger.warning("The loop was blocked for %.3f seconds by %s", seconds, describe(source))
+
+    def _transport_took(self, transport: Any, seconds: float) -> None:
+        """Debug mode: asyncio names the handle of a slow transport, which ours have not."""
+        if seconds >= self.slow_callback_duration:
+            asyncio_logger.warning("Executing %s took %.3f seconds", describe(transport), seconds)
 
 
 def describe(source: Any) -> str:
@@ -47,7 +53,9 @@ def describe(source: Any) -> str:
     if describe_inner is not None:
         return str(describe_inner())
     if isinstance(source, asyncio.BaseTransport):
-        return _describe_protocol(source.get_protocol())
+        protocol = source.get_protocol()
+        # Without one at the end.
+        return repr(source) if protocol is None else _describe_protocol(protocol)
     return _describe_function(source)
 
 

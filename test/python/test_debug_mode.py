@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
+import socket
 import threading
 import time
 
@@ -36,6 +38,26 @@ async def test_slow_task(loop, debugged, caplog):
         await asyncio.ensure_future(slow())
     assert "Executing <Task" in caplog.text
     assert "slow()" in caplog.text
+
+
+async def test_slow_protocol(loop, debugged, caplog):
+    """Native transports have no handles, and went unmentioned however long they took."""
+
+    class Slow(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            time.sleep(0.02)
+            received.set()
+
+    received = asyncio.Event()
+    loop.slow_callback_duration = 0.01
+    near, far = socket.socketpair()
+    transport, _ = await loop.create_connection(Slow, sock=near)
+    with caplog.at_level(logging.WARNING, "asyncio"):
+        far.send(b"x")
+        await received.wait()
+    assert re.search(r"Executing .* took 0\.0\d\d seconds", caplog.text)
+    transport.close()
+    far.close()
 
 
 async def test_quick_callbacks_are_not_mentioned(loop, debugged, caplog):

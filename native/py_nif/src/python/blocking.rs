@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::fd_callbacks::Watcher;
 use super::loop_class::{nanoseconds, Loop};
 use super::ready::Item;
+use super::transports::Transport;
 use super::turn;
 
 /// Has `loop._handler_blocked(source, seconds)` called for whatever ran so long; None: never.
@@ -39,6 +40,19 @@ pub fn run_timed(slf: &Bound<'_, Loop>, item: Item, limit: u64) -> PyResult<()> 
             slf.call_method1("_handler_blocked", (source, took as f64 / 1e9))?;
         }
     }
+    result
+}
+
+/// Debug mode: as `loop._run_handle_debug`, for what a native transport does, which has no handle.
+pub fn run_debugged(
+    slf: &Bound<'_, Loop>,
+    transport: &Bound<'_, Transport>,
+    action: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    let started = now_ns();
+    let result = action();
+    let took = now_ns().saturating_sub(started);
+    slf.call_method1("_transport_took", (transport, took as f64 / 1e9))?;
     result
 }
 

@@ -325,8 +325,7 @@ fn run_io(slf: &Bound<'_, Loop>, watcher: Watcher, direction: Direction) -> PyRe
     match watcher {
         Watcher::Transport(transport) => {
             let transport = transport.into_bound(py);
-            let result = Transport::ready(&transport, direction);
-            result.or_else(|error| Loop::callback_failed(slf, &transport, error))
+            run_transport(slf, &transport, || Transport::ready(&transport, direction))
         }
         Watcher::Operation(operation) => SockOperation::ready(&operation.into_bound(py)),
         Watcher::Callback(handle) => Handle::run(&handle.into_bound(py), false),
@@ -341,8 +340,23 @@ fn start(
 ) -> PyResult<()> {
     let transport = transport.into_bound(slf.py());
     let waiter = waiter.map(|waiter| waiter.into_bound(slf.py()));
-    let result = Transport::start(&transport, waiter.as_ref(), alone);
-    result.or_else(|error| Loop::callback_failed(slf, &transport, error))
+    run_transport(slf, &transport, || {
+        Transport::start(&transport, waiter.as_ref(), alone)
+    })
+}
+
+/// What a transport does where asyncio has a callback.
+#[inline(always)]
+fn run_transport(
+    slf: &Bound<'_, Loop>,
+    transport: &Bound<'_, Transport>,
+    action: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    let result = match slf.get().debug.get(slf.py()) {
+        false => action(),
+        true => blocking::run_debugged(slf, transport, action),
+    };
+    result.or_else(|error| Loop::callback_failed(slf, transport, error))
 }
 
 /// Sends what the callback wrote in several pieces.
