@@ -19,7 +19,16 @@ class ErlangSSLTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Write all as one: in as few records as there can be."""
-        self.write(b"".join(list_of_data))
+        pieces = list(list_of_data)
+        try:
+            data = b"".join(pieces)
+        except TypeError:
+            # Not bytes: that ends the connection.
+            data = b""
+        if data:
+            self.write(data)
+        else:
+            super().writelines(pieces)
 
 
 class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):

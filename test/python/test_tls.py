@@ -275,6 +275,20 @@ async def test_whatever_is_written(loop, certificates, tls_server, data):
     await close(writer)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="joined before 3.11")
+async def test_lines_that_are_no_bytes(loop, certificates, unhandled, tls_server):
+    """They were a TypeError for the caller, and the connection went on; on asyncio it ends."""
+    transport, protocol = await loop.create_connection(
+        Recorder, HOST, tls_server, ssl=certificates.client
+    )
+    with pytest.raises(TypeError, match="not iterable"):
+        transport.writelines(5)
+    assert not transport.is_closing()
+    transport.writelines([b"bytes", "text"])
+    await protocol.lost
+    assert isinstance(unhandled.pop()["exception"], TypeError)
+
+
 async def test_each_message_comes_by_itself(loop, certificates):
     """Small messages, one after the other, with nothing left in between."""
 
