@@ -51,15 +51,20 @@ class Children:
     def _watch(self, loop: ErlangEventLoop, transport: Any) -> None:
         pid = transport.get_pid()
         try:
-            pidfd = os.pidfd_open(pid)
+            self._watch_pidfd(loop, transport, os.pidfd_open(pid))
         except (AttributeError, OSError):
-            # Not on this system, or not allowed in this container.
+            # Not on this system, not allowed in this container, or no fd is left for it.
             name = f"asyncio-waitpid-{pid}"
             arguments = (loop, transport)
             threading.Thread(target=_wait, args=arguments, name=name, daemon=True).start()
-            return
+
+    def _watch_pidfd(self, loop: ErlangEventLoop, transport: Any, pidfd: int) -> None:
+        try:
+            loop._add_reader(pidfd, self._exited, loop, transport)
+        except BaseException:
+            os.close(pidfd)
+            raise
         self._watched[transport] = pidfd
-        loop._add_reader(pidfd, self._exited, loop, transport)
 
     def _exited(self, loop: ErlangEventLoop, transport: Any) -> None:
         pidfd = self._watched.pop(transport)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import resource
 import socket
+import subprocess
 from asyncio import constants
 
 import pytest
@@ -105,3 +107,29 @@ def test_no_fd_for_a_new_loop(loop, short_of_fds):
     other = type(loop)()
     other.run_until_complete(sleep_and_watch())
     other.close()
+
+
+def test_child_of_a_loop_without_fds(loop):
+    """Two fds are enough to start a child. They were not enough to watch it, by a pidfd and with
+    what a loop needs for its first fd: the program got an OSError, and nobody had the child."""
+
+    async def exit_code() -> int:
+        process = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")
+        return await process.wait()
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # What starting one imports takes fds, too.
+    subprocess.run(["true"], check=True)
+    taken = [os.dup(0)]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 20, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        os.close(taken.pop())
+        os.close(taken.pop())
+        assert loop.run_until_complete(exit_code()) == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
