@@ -26,15 +26,15 @@ class SocketMethods(AsyncioLoop):
             raise ValueError("the socket must be non-blocking")
         return sock.fileno()
 
-    def _check_no_transport(self, sock: socket.socket, fd: int) -> None:
+    def _check_no_transport(self, fd: int) -> None:
         if self._transport_of(fd) is not None:
-            self._ensure_fd_no_transport(sock)
+            self._ensure_fd_no_transport(fd)
 
     async def _wait_for(
         self, sock: socket.socket, fd: int, writing: bool, method: str, *args: Any
     ) -> Any:
         """Calls `sock.method(*args)` whenever the socket is ready, until it has an answer."""
-        self._check_no_transport(sock, fd)
+        self._check_no_transport(fd)
         operation = _native.SockOperation.retry(self, sock, fd, writing, method, args)
         try:
             return await operation.future
@@ -110,7 +110,7 @@ class SocketMethods(AsyncioLoop):
         view = memoryview(data)
         if sent == view.nbytes:
             return
-        self._check_no_transport(sock, fd)
+        self._check_no_transport(fd)
         operation = _native.SockOperation.send_all(self, sock, fd, view.cast("B"), sent)
         try:
             await operation.future

@@ -182,8 +182,11 @@ async def test_sendall_of_other_buffers(loop, pair):
 async def test_socket_of_a_transport(loop, pair):
     near, _ = pair
     transport, _ = await loop.create_connection(asyncio.Protocol, sock=near)
-    with pytest.raises(RuntimeError, match="is used by transport"):
+    named = f"File descriptor {near.fileno()} is used by transport"
+    with pytest.raises(RuntimeError, match=named):
         await loop.sock_recv(near, 1)
+    with pytest.raises(RuntimeError, match=named):
+        await loop.sock_recv_into(near, bytearray(1))
     with pytest.raises(RuntimeError, match="is used by transport"):
         loop.add_reader(near, print)
     transport.close()

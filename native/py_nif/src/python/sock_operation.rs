@@ -244,7 +244,7 @@ impl SockOperation {
             return Ok(data.unbind());
         }
         if r#loop.get().transport_of(py, fd).is_some() {
-            r#loop.call_method1(intern!(py, "_ensure_fd_no_transport"), (sock,))?;
+            r#loop.call_method1(intern!(py, "_ensure_fd_no_transport"), (fd,))?;
         }
         let what = What::Recv(file, most);
         let operation = Self::start(r#loop, sock, fd, Direction::Read, what)?;
