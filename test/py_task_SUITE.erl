@@ -22,6 +22,7 @@
     a_running_function_is_left_alone/1,
     a_function_answers_after_its_cancel/1,
     cancel_on_the_way_from_a_call_thread_to_the_loop/1,
+    cancel_as_the_loop_begins/1,
     a_killed_caller_with_1000_tasks/1,
     a_killed_caller_with_1000_queued_functions/1,
     callers_that_die_at_once/1,
@@ -177,6 +178,31 @@ cancel_on_the_way_from_a_call_thread_to_the_loop(_Config) ->
         end
      || N <- lists:seq(1, 500)
     ].
+
+%% The loop began some of them between two looks at where they were: those were answered, and then
+%% slept their hour. It was some in a hundred thousand.
+cancel_as_the_loop_begins(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, _} = py_event_loop:run(Loop, asyncio, sleep, [0]),
+    Submit = fun(_) ->
+        {ok, Task} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
+        Task
+    end,
+    Cancels = fun(_) ->
+        Tasks = lists:map(Submit, lists:seq(1, 10)),
+        lists:foreach(fun py:cancel/1, Tasks),
+        _ = [?assertEqual({error, cancelled}, py:await(Task)) || Task <- Tasks]
+    end,
+    Caller = fun() -> lists:foreach(Cancels, lists:seq(1, 10_000)) end,
+    Callers = [spawn_monitor(Caller) || _ <- lists:seq(1, 4)],
+    _ = [
+        receive
+            {'DOWN', Monitor, process, Pid, Reason} -> ?assertEqual(normal, Reason)
+        end
+     || {Pid, Monitor} <- Callers
+    ],
+    eventually:is({ok, []}, fun() -> py_event_loop:tasks(Loop) end),
+    {ok, []} = py_event_loop:stop(Loop).
 
 a_killed_caller_with_1000_tasks(_Config) ->
     Self = self(),

@@ -323,13 +323,30 @@ impl Ref<Task> {
 
     /// Answers `{error, Reason}` without having run, or without waiting for what runs.
     pub fn fail(&self, sender: Sender<'_>, reason: impl Encoder) {
+        self.fail_unless(sender, reason, |_| None::<()>);
+    }
+
+    /// As [`fail`](Self::fail), unless it runs where `spared` says: what that answers comes back,
+    /// and the task goes on.
+    fn fail_unless<R>(
+        &self,
+        sender: Sender<'_>,
+        reason: impl Encoder,
+        spared: impl FnOnce(&Place) -> Option<R>,
+    ) -> Option<R> {
         let (monitor, aside) = {
             let mut life = self.lock();
-            if !matches!(life.phase, Phase::Queued | Phase::Running(_)) {
-                return;
-            }
-            let runs = matches!(life.phase, Phase::Running(Place::CallThread));
-            let aside = matches!(life.phase, Phase::Running(Place::SetAside));
+            let (runs, aside) = match &life.phase {
+                Phase::Done | Phase::GivenUp { .. } => return None,
+                Phase::Queued => (false, false),
+                Phase::Running(place) => match spared(place) {
+                    Some(answer) => return Some(answer),
+                    None => (
+                        matches!(place, Place::CallThread),
+                        matches!(place, Place::SetAside),
+                    ),
+                },
+            };
             match life.reply.take() {
                 Some(reply) => self.send_error(reply, sender, reason),
                 None if self.is_cast => {
@@ -337,7 +354,7 @@ impl Ref<Task> {
                     reports::send(sender, report);
                 }
                 // It is being answered this moment.
-                None => return,
+                None => return None,
             }
             life.phase = match runs {
                 true => Phase::GivenUp {
@@ -357,16 +374,20 @@ impl Ref<Task> {
             // To be closed.
             plain_streams::resume(self.id);
         }
+        None
     }
 
-    /// `py:cancel/1`. What waits is answered at once, a coroutine when it has ended.
+    /// `py:cancel/1`. What waits is answered at once, a coroutine when it has ended: whether it
+    /// runs is asked under the lock that the answer needs, as its loop may begin it this moment.
     pub fn cancel(&self, sender: Sender<'_>) {
-        let on_loop = match &self.lock().phase {
-            Phase::Running(Place::Loop(id)) => Some(*id),
-            _ => None,
-        };
-        match on_loop.and_then(registry::get) {
+        let on_loop = self.fail_unless(sender, atoms::cancelled(), |place| match place {
+            Place::Loop(id) => Some(*id),
+            Place::CallThread | Place::SetAside => None,
+        });
+        let Some(id) = on_loop else { return };
+        match registry::get(id) {
             Some(native) => native.requests.cancel(&native, self.id),
+            // It has ended, and tells this task, too.
             None => self.fail(sender, atoms::cancelled()),
         }
     }
