@@ -17,6 +17,7 @@
     unknown_options_raise/1,
     stop_cancels_tasks_and_runs_finalizers/1,
     stop_reports_what_does_not_end/1,
+    stop_reports_names_that_are_no_text/1,
     stop_gives_up_a_stuck_loop/1,
     a_supervisor_waits_for_finalizers/1,
     a_supervisor_does_not_wait_for_ever/1,
@@ -193,6 +194,17 @@ stop_reports_what_does_not_end(_Config) ->
 
 stop_gives_up_a_stuck_loop(_Config) ->
     {ok, Loop} = start_link(#{}),
+%% The thread's last word could not become a term, and whoever stopped the loop waited for ever.
+stop_reports_names_that_are_no_text(_Config) ->
+    {ok, Loop} = start_link(#{patience => 100}),
+    {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, [<<"surrogate">>]),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    {ok, Shown} = py_event_loop:tasks(Loop),
+    ?assertEqual([<<"a \\udcff b">>], [Name || #{name := <<"a", _/binary>> = Name} <- Shown]),
+    {ok, [#{name := Name}]} = py_event_loop:stop(Loop, 10_000),
+    ?assertEqual(<<"a \\udcff b">>, Name),
+    ?assertEqual({error, loop_down}, py:await(Task)).
+
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),

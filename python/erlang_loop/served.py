@@ -111,7 +111,12 @@ def _describe(task: asyncio.Task[Any], state: str) -> Description:
     coroutine = task.get_coro()
     what = getattr(coroutine, "__qualname__", None) or repr(coroutine)
     stack = [
-        (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        (_text(frame.f_code.co_filename), frame.f_lineno, _text(frame.f_code.co_name))
         for frame in task.get_stack()
     ]
-    return (task.get_name(), state, what, stack)
+    return (_text(task.get_name()), state, _text(what), stack)
+
+
+def _text(text: object) -> str:
+    """As Erlang can have it: a file's name need not be UTF-8, nor any other name."""
+    return str(text).encode("utf-8", "backslashreplace").decode()

@@ -264,8 +264,13 @@ async def panic_later() -> None:
     raise panic_type()("on purpose")
 
 
-async def refuse_to_end() -> None:
+async def refuse_to_end(name: str | None = None) -> None:
     """Cancelling it has no effect."""
+    if name == "surrogate":
+        # As in the name of a file that is not UTF-8.
+        task = asyncio.current_task()
+        assert task is not None
+        task.set_name(b"a \xff b".decode("utf-8", "surrogateescape"))
     while True:
         try:
             await asyncio.sleep(3600)

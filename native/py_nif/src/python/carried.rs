@@ -232,9 +232,11 @@ fn show<T>(py: Python<'_>, result: PyResult<T>) {
 /// The last word to the owner.
 fn report(py: Python<'_>, native: &NativeLoop, owner: Owner, outcome: PyResult<Bound<'_, PyAny>>) {
     OwnedEnv::new().run(|env| {
-        let news = match &outcome {
-            Ok(_) => (atoms::ended(), values::result(env, &outcome, py)).encode(env),
-            Err(error) => (atoms::failed(), values::exception(env, py, error)).encode(env),
+        // What cannot cross has failed, too: the owner waits for one of the two.
+        let left = outcome.and_then(|left| values::item(env, &left));
+        let news = match left {
+            Ok(left) => (atoms::ended(), (atoms::ok(), left)).encode(env),
+            Err(error) => (atoms::failed(), values::exception(env, py, &error)).encode(env),
         };
         py.detach(|| {
             native.close(Sender::Thread);
