@@ -17,7 +17,8 @@
     an_exception_in_a_finalizer_of_nobody_is_logged/1,
     an_exception_in_a_finalizer_at_the_loops_end/1,
     a_coroutine_that_is_never_awaited/1,
-    a_coroutine_where_nobody_looks_for_one/1
+    a_coroutine_where_nobody_looks_for_one/1,
+    a_future_that_cannot_be_cancelled/1
 ]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -105,3 +106,22 @@ a_coroutine_where_nobody_looks_for_one(_Config) ->
     called:is_error("ConversionError", "result[0]", py:call(called, hide_coroutine, [])),
     Streamed = py:fold(fun(Item, _) -> Item end, none, called, hide_coroutine, []),
     called:is_error("ConversionError", "item", Streamed).
+
+%% Objects of somebody's own making
+
+%% What it raised ended the loop, and with it all that ran there.
+a_future_that_cannot_be_cancelled(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    {ok, Other} = py_event_loop:submit(Loop, called, add_later, [1, 2]),
+    {ok, _} = py_event_loop:run(Loop, called, make_stubborn_future, []),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_stubborn_future, []),
+    eventually:is({ok, true}, fun() -> py:call(called, is_awaited, []) end),
+    ok = log_watch:start(),
+    ok = py:cancel(Task),
+    called:is_logged("Exception when Erlang cancelled a future"),
+    ok = log_watch:stop(),
+    ?assertEqual({ok, 3}, py:await(Other)),
+    ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
+    {ok, _} = py_event_loop:run(Loop, called, end_stubborn_future, [<<"ended">>]),
+    ?assertEqual({ok, <<"ended">>}, py:await(Task)),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)).

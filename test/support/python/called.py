@@ -278,6 +278,31 @@ async def refuse_to_end(name: str | None = None) -> None:
             events.append("refused")
 
 
+class StubbornFuture(asyncio.Future[Any]):
+    def cancel(self, msg: Any = None) -> bool:
+        raise ValueError("not me")
+
+
+stubborn: list[StubbornFuture] = []
+
+
+async def make_stubborn_future() -> None:
+    stubborn.append(StubbornFuture())
+
+
+def wait_for_stubborn_future() -> Awaitable:
+    """Awaited by the loop itself: there is no task in between."""
+    return stubborn[-1]
+
+
+def is_awaited() -> bool:
+    return "cb=[" in repr(stubborn[-1])
+
+
+async def end_stubborn_future(result: str) -> None:
+    stubborn.pop().set_result(result)
+
+
 def block() -> str:
     """Until release() is called."""
     global _blocked

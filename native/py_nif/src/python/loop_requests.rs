@@ -18,6 +18,7 @@ use super::loop_class::Loop;
 use super::loop_futures;
 use super::loop_streams::{self, Sink};
 use super::plain_streams::Slice;
+use super::transports::is_fatal;
 use super::turn;
 use crate::atoms;
 use crate::beam::message::Sender;
@@ -243,13 +244,29 @@ fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
             if let Some(sink) = sink {
                 sink.get().cancelled(py);
             }
-            task.bind(py)
-                .call_method0(pyo3::intern!(py, "cancel"))
+            let task = task.bind(py);
+            task.call_method0(pyo3::intern!(py, "cancel"))
                 .map(drop)
+                .or_else(|error| refused(slf, task, error))
         }
         // It has just ended.
         None => Ok(()),
     }
+}
+
+/// A future of somebody's own making raised where it was to be cancelled: that is no reason to end
+/// the loop and all that runs on it.
+fn refused(slf: &Bound<'_, Loop>, future: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+    let py = slf.py();
+    if is_fatal(py, &error) {
+        return Err(error);
+    }
+    let context = PyDict::new(py);
+    context.set_item("message", "Exception when Erlang cancelled a future")?;
+    context.set_item("exception", error.into_value(py))?;
+    context.set_item("future", future)?;
+    slf.call_method1("call_exception_handler", (context,))
+        .map(drop)
 }
 
 fn demanded(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
