@@ -12,6 +12,7 @@
     a_panic_in_a_function/1,
     a_panic_in_a_coroutine/1,
     a_panic_in_a_stream/1,
+    a_panic_beside_a_loop/1,
     a_panic_on_the_main_thread/1,
     an_exception_in_a_finalizer_is_the_answer/1,
     an_exception_in_a_finalizer_of_nobody_is_logged/1,
@@ -68,6 +69,18 @@ a_panic_in_a_stream(_Config) ->
     ?assertEqual({ok, [1, 0]}, py:fold(Keep, [], streamed, count, [2])).
 
 a_panic_on_the_main_thread(_Config) ->
+%% The loop went on counting them as unanswered.
+a_panic_beside_a_loop(_Config) ->
+    {ok, Loop} = py_event_loop:start_link(#{}),
+    ?assertEqual({error, panicked}, py_event_loop:run(Loop, called, panic, [])),
+    Keep = fun(Item, Items) -> [Item | Items] end,
+    Options = #{loop => Loop},
+    ?assertEqual({error, panicked}, py:fold(Keep, [], streamed, plain_panics, [], #{}, Options)),
+    eventually:is(
+        {ok, #{pid => Loop, queued => 0, unanswered => 0}}, fun() -> called:counts(Loop) end
+    ),
+    ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
+
     {error, Text} = py_interpreter:run(<<"called">>, <<"panic">>, []),
     ?assertNotEqual(nomatch, string:find(Text, "a panic in native code: on purpose")),
     {ok, _} = py_interpreter:run(<<"threading">>, <<"active_count">>, []).

@@ -62,17 +62,22 @@ impl Job {
     fn run(self, py: Python<'_>) {
         match self {
             Job::Call { request, home } => {
-                caught(&request.task, || calls::run(py, &request, home.as_ref()));
+                let home = home.as_ref();
+                caught(&request.task, home, || calls::run(py, &request, home));
             }
-            Job::Stream(slice) => caught(&slice.task.clone(), || slice.run(py)),
+            Job::Stream(slice) => {
+                let (task, home) = (slice.task.clone(), slice.home.clone());
+                caught(&task, home.as_ref(), || slice.run(py));
+            }
         }
     }
 }
 
-/// A panic in our own code must not take the thread with it.
-fn caught(task: &Ref<Task>, body: impl FnOnce()) {
+/// A panic in our own code must not take the thread with it, nor leave the task to its loop.
+fn caught(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>, body: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(body)).is_err() {
         task.fail(Sender::Thread, atoms::panicked());
+        calls::settle(task, home);
     }
 }
 

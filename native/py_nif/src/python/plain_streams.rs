@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_millis(1);
 pub struct Slice {
     pub task: Ref<Task>,
     source: Source,
-    home: Option<Arc<NativeLoop>>,
+    pub home: Option<Arc<NativeLoop>>,
 }
 
 enum Source {
