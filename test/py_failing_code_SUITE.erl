@@ -19,7 +19,8 @@
     an_exception_in_a_finalizer_at_the_loops_end/1,
     a_coroutine_that_is_never_awaited/1,
     a_coroutine_where_nobody_looks_for_one/1,
-    a_future_that_cannot_be_cancelled/1
+    a_future_that_cannot_be_cancelled/1,
+    notes_that_raise_for_ever/1
 ]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -138,3 +139,7 @@ a_future_that_cannot_be_cancelled(_Config) ->
     {ok, _} = py_event_loop:run(Loop, called, end_stubborn_future, [<<"ended">>]),
     ?assertEqual({ok, <<"ended">>}, py:await(Task)),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
+
+%% Whoever asked waited for ever: they were skipped, one after another.
+notes_that_raise_for_ever(_Config) ->
+    called:is_error("ValueError", "noted", py:call(called, fail_with_notes, [<<"noted">>])).

@@ -303,6 +303,20 @@ async def end_stubborn_future(result: str) -> None:
     stubborn.pop().set_result(result)
 
 
+class RaisingNotes:
+    def __iter__(self) -> RaisingNotes:
+        return self
+
+    def __next__(self) -> str:
+        raise KeyError("no note")
+
+
+def fail_with_notes(text: str) -> None:
+    error = ValueError(text)
+    error.__notes__ = RaisingNotes()  # type: ignore[assignment]
+    raise error
+
+
 def block() -> str:
     """Until release() is called."""
     global _blocked

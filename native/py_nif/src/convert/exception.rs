@@ -77,7 +77,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         let mut found = Vec::new();
         if is_group(error) {
             let members = attribute(error, "exceptions").and_then(|all| all.try_iter().ok());
-            for member in members.into_iter().flatten().flatten() {
+            for member in members.into_iter().flatten().map_while(Result::ok) {
                 if self.left == 0 || self.above.len() >= MAX_CHAIN {
                     break;
                 }
@@ -89,7 +89,9 @@ impl<'a, 'py> Walk<'a, 'py> {
 
     fn notes(&self, error: &Bound<'py, PyAny>) -> Term<'a> {
         let notes = attribute(error, "__notes__").and_then(|notes| notes.try_iter().ok());
-        let texts = notes.into_iter().flatten().flatten().take(MAX_NOTES);
+        // To the first that cannot be had: an iterator may raise for ever.
+        let notes = notes.into_iter().flatten().map_while(Result::ok);
+        let texts = notes.take(MAX_NOTES);
         texts
             .map(|note| text_of(&note))
             .collect::<Vec<_>>()
