@@ -35,6 +35,7 @@
     which_loops_lists_them/1,
     a_loop_sleeps_and_wakes/1,
     system_exit_does_not_end_the_loop/1,
+    a_task_factory_queues_what_it_likes/1,
     many_loops/1,
     a_loop_that_stops_itself/1,
     callbacks_that_wait_run_before_the_end/1
@@ -444,6 +445,16 @@ system_exit_does_not_end_the_loop(_Config) ->
     end).
 
 many_loops(Config) ->
+%% What it had queued was taken for the first step of a task, and ran before what waited already.
+a_task_factory_queues_what_it_likes(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, _} = py_event_loop:run(Loop, called, count_turns, []),
+        {ok, {Made, Ran}} = py_event_loop:run(Loop, called, add_later, [1, 2]),
+        {ok, _} = py_event_loop:run(Loop, called, count_no_more, []),
+        eventually:is({ok, 3}, fun() -> py_event_loop:run(Loop, called, add_later, [1, 2]) end),
+        ?assert(Ran > Made, {Made, Ran})
+    end).
+
     Loops = [Loop || _ <- lists:seq(1, 30), {ok, Loop} <- [start_link(#{})]],
     Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
     Different = length(lists:usort(Threads)),

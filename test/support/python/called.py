@@ -317,6 +317,37 @@ def fail_with_notes(text: str) -> None:
     raise error
 
 
+turns = 0
+counted: list[asyncio.AbstractEventLoop] = []
+
+
+async def count_turns() -> None:
+    """Count the turns of this loop; its tasks become futures of when they were made and ran."""
+    loop = asyncio.get_running_loop()
+    counted.append(loop)
+
+    def turn() -> None:
+        global turns
+        turns += 1
+        if loop.get_task_factory() is not None:
+            loop.call_soon(turn)
+
+    def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **_: Any) -> Any:
+        coroutine.close()
+        future: asyncio.Future[Any] = loop.create_future()
+        made = turns
+        loop.call_soon(lambda: future.set_result((made, turns)))
+        return future
+
+    loop.set_task_factory(make)
+    loop.call_soon(turn)
+
+
+def count_no_more() -> None:
+    loop = counted.pop()
+    loop.call_soon_threadsafe(loop.set_task_factory, None)
+
+
 def block() -> str:
     """Until release() is called."""
     global _blocked

@@ -109,9 +109,12 @@ pub fn create_named_task<'py>(
 }
 
 fn makes_otherwise(slf: &Bound<'_, Loop>) -> bool {
-    let py = slf.py();
-    let this = slf.get();
-    this.debug.get(py) || this.task_factory.look(py, |factory| factory.is_some())
+    slf.get().debug.get(slf.py()) || has_task_factory(slf)
+}
+
+pub fn has_task_factory(slf: &Bound<'_, Loop>) -> bool {
+    let factory = &slf.get().task_factory;
+    factory.look(slf.py(), |factory| factory.is_some())
 }
 
 fn task_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {

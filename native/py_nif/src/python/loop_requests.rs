@@ -144,8 +144,9 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) -> Py
             return Ok(());
         }
     };
-    // A task factory may have done otherwise.
-    let stepped = match !task.is_stream && queued() == before + 1 {
+    // A task factory may have queued something else, which has to wait for its turn.
+    let is_step = || !loop_futures::has_task_factory(slf) && queued() == before + 1;
+    let stepped = match !task.is_stream && is_step() {
         true => turn::run_last(slf),
         false => Ok(()),
     };
