@@ -106,7 +106,11 @@ keyword_arguments(_Config) ->
     ?assertEqual({ok, 22}, py:call(called, add, [1], #{times => 2})),
     ?assertEqual({ok, 6}, py:call(called, add, [1], #{times => 2, <<"b">> => 2})),
     ?assertEqual({ok, 6}, py:call(called, add, [1], #{times => 2, b => 2}, 1000)),
-    ?assertEqual({ok, 3}, py:call(called, add_later, [1], #{b => 2})).
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1], #{b => 2})),
+    %% One of them was dropped.
+    Twice = #{b => 2, <<"b">> => 3},
+    called:is_error("TypeError", "two keywords are named 'b'", py:call(called, add, [1], Twice)),
+    called:is_error("TypeError", "two keywords are named 'b'", py:eval(<<"b">>, Twice)).
 
 %% Few numbers and atoms go another way than other arguments, and more than a few.
 arguments_of_all_kinds_in_any_number(_Config) ->

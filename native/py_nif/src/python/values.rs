@@ -61,9 +61,12 @@ pub fn keywords<'py>(py: Python<'py>, map: Term<'_>) -> PyResult<Option<Bound<'p
                 .map_err(|_| PyTypeError::new_err("keywords must be atoms or binaries"))?,
         };
         let value = convert::to_python(py, value).map_err(|error| error.within("kwargs"))?;
-        keywords
-            .get_or_insert_with(|| PyDict::new(py))
-            .set_item(name, value)?;
+        let keywords = keywords.get_or_insert_with(|| PyDict::new(py));
+        if keywords.contains(&name)? {
+            let text = format!("two keywords are named '{name}': an atom and a binary");
+            return Err(PyTypeError::new_err(text));
+        }
+        keywords.set_item(name, value)?;
     }
     Ok(keywords)
 }
