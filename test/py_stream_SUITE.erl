@@ -48,7 +48,7 @@ everything_that_can_be_iterated(_Config) ->
     Expected = {lists:seq(0, 9), done},
     _ = [
         ?assertEqual({Function, Expected}, {Function, streams:all_of(streamed, Function, [10])})
-     || Function <- [count, count_slowly, plain_count, opens, opens_plain, makes],
+     || Function <- [count, count_slowly, plain_count, opens, opens_plain, makes, iterates],
         %% The second time its kind is known.
         _ <- [1, 2]
     ],

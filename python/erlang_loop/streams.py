@@ -35,6 +35,8 @@ async def drive(source: Awaitable[Any] | AsyncIterable[Any], sink: Sink) -> Any:
         if not hasattr(type(source), "__aiter__"):
             return source
     iterator = source.__aiter__()  # type: ignore[union-attr]
+    if not hasattr(type(iterator), "__aiter__"):
+        iterator = _Iterated(iterator)
     try:
         if not sink.is_wanted():
             await pause(sink)
@@ -47,6 +49,23 @@ async def drive(source: Awaitable[Any] | AsyncIterable[Any], sink: Sink) -> Any:
         if close is not None:
             await close()
     return None
+
+
+class _Iterated:
+    """An iterator that cannot be asked for itself, which `async for` over its source never does."""
+
+    def __init__(self, iterator: Any) -> None:
+        self._iterator = iterator
+
+    def __aiter__(self) -> _Iterated:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        following: Awaitable[Any] = self._iterator.__anext__()
+        return following
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
 
 
 async def pause(sink: Sink) -> None:

@@ -190,6 +190,32 @@ class Countdown:
         return self.n
 
 
+class Following:
+    """What `__aiter__` answers needs no `__aiter__` of its own."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._next = 0
+
+    async def __anext__(self) -> int:
+        if self._next == self._n:
+            raise StopAsyncIteration
+        self._next += 1
+        return self._next - 1
+
+
+class Followed:
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __aiter__(self) -> Following:
+        return Following(self._n)
+
+
+def iterates(n: int) -> Followed:
+    return Followed(n)
+
+
 async def threads_of_items(n: int) -> AsyncIterator[int]:
     for _ in range(n):
         yield threading.get_ident()
