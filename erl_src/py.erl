@@ -37,7 +37,7 @@
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
--export([ask/3, submit_to/2, ensure_started/0]).
+-export([ask/3, submit_to/2, ensure_started/0, is_timeout/1]).
 
 -export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
 
@@ -309,6 +309,8 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(F
 %% @private
 -spec ask(py_nif:task_target(), py_nif:task_work(), timeout()) -> result().
 ask(Target, Work, Timeout) ->
+    %% Before it is asked: nobody would take the answer.
+    is_timeout(Timeout) orelse error(badarg),
     %% Made here, so that `receive' skips what was in the mailbox before.
     Token = make_ref(),
     case py_nif:task_ask(Token, Target, Work) of
@@ -337,6 +339,12 @@ ask_again(Target, Work, Timeout) ->
         {ok, Task} -> wait(Token, Task, Timeout);
         {error, Reason} -> {error, Reason}
     end.
+
+%% @private
+%% @doc Whether `receive' takes it.
+-spec is_timeout(term()) -> boolean().
+is_timeout(infinity) -> true;
+is_timeout(Timeout) -> is_integer(Timeout) andalso Timeout >= 0 andalso Timeout < 1 bsl 32.
 
 left(infinity) -> infinity;
 left(Timeout) -> Timeout - ?AT_ONCE.

@@ -131,6 +131,7 @@ run(Pool, Module, Function, Args, Kwargs) ->
 %% @doc As `py:call/5', on one of the loops.
 -spec run(pool(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
 run(Pool, Module, Function, Args, Kwargs, Timeout) ->
+    py:is_timeout(Timeout) orelse error(badarg),
     case submit(Pool, Module, Function, Args, Kwargs) of
         {ok, Task} -> py:await(Task, Timeout);
         {error, Reason} -> {error, Reason}

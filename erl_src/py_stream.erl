@@ -76,7 +76,7 @@ fold(Step, Acc, Target, Work, Options) when is_function(Step, 2) ->
     Window = maps:get(demand, Options, 32),
     Timeout = maps:get(timeout, Options, 5000),
     is_integer(Window) andalso Window > 0 orelse error(badarg),
-    Timeout =:= infinity orelse (is_integer(Timeout) andalso Timeout >= 0) orelse error(badarg),
+    py:is_timeout(Timeout) orelse error(badarg),
     case start(Target, Work, #{demand => Window}) of
         {ok, Stream} ->
             try

@@ -244,7 +244,17 @@ wrong_types_raise(_Config) ->
     ?assertError(badarg, py:call(m, f, [], [])),
     ?assertError(badarg, py:call(<<255>>, f, [])),
     ?assertError(badarg, py:call([-1], f, [])),
-    ?assertError(badarg, py:eval(<<"1">>, not_a_map)).
+    ?assertError(badarg, py:eval(<<"1">>, not_a_map)),
+    %% These were called, and nobody took the answer.
+    _ = [
+        ?assertError(badarg, py:call(called, sleep, [0.05], #{}, Timeout))
+     || Timeout <- [-1, 1.5, soon, 1 bsl 32]
+    ],
+    ?assertEqual({error, timeout}, py:call(called, sleep, [0.1], #{}, 20)),
+    receive
+        {py_reply, _, _} = Stray -> ct:fail(Stray)
+    after 200 -> ok
+    end.
 
 %% Nobody waits any more
 

@@ -207,6 +207,7 @@ bad_options_raise(_Config) ->
     %% What the loops do not take.
     ?assertMatch({error, _}, py_event_loop_pool:start_link(#{name => my_pool, no_such => 1})),
     ?assertEqual(undefined, whereis(my_pool)),
+    ?assertError(badarg, py_event_loop_pool:run(my_pool, asyncio, sleep, [0], #{}, -1)),
     flush_exits().
 
 init_code_that_fails(_Config) ->
