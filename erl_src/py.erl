@@ -37,7 +37,7 @@
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
--export([ask/3, submit_to/2, ensure_started/0, is_timeout/1]).
+-export([ask/3, submit_to/2, ask_again/1, is_timeout/1]).
 
 -export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
 
@@ -325,19 +325,27 @@ ask(Target, Work, Timeout) ->
         {ok, Task} ->
             wait(Token, Task, Timeout);
         {error, not_started} ->
-            case ensure_started() of
-                ok -> ask_again(Target, Work, Timeout);
+            case ask_again(fun() -> py_nif:task_submit(Token, Target, Work) end) of
+                {ok, Task} -> wait(Token, Task, Timeout);
                 {error, Reason} -> {error, Reason}
             end;
         {error, Reason} ->
             {error, Reason}
     end.
 
-ask_again(Target, Work, Timeout) ->
-    Token = make_ref(),
-    case py_nif:task_submit(Token, Target, Work) of
-        {ok, Task} -> wait(Token, Task, Timeout);
-        {error, Reason} -> {error, Reason}
+%% @private
+%% @doc After `{error, not_started}': starts Python and the default loop, and asks once more.
+-spec ask_again(fun(() -> {ok, Task} | {error, reason()})) -> {ok, Task} | {error, reason()}.
+ask_again(Ask) ->
+    case ensure_started() of
+        ok ->
+            case Ask() of
+                %% There is a default loop, and it is just ending.
+                {error, not_started} -> {error, loop_down};
+                Answer -> Answer
+            end;
+        {error, Reason} ->
+            {error, Reason}
     end.
 
 %% @private
@@ -361,10 +369,7 @@ submit_to(Target, Work) ->
 hand_in(Token, Target, Work) ->
     case py_nif:task_submit(Token, Target, Work) of
         {error, not_started} ->
-            case ensure_started() of
-                ok -> py_nif:task_submit(Token, Target, Work);
-                {error, Reason} -> {error, Reason}
-            end;
+            ask_again(fun() -> py_nif:task_submit(Token, Target, Work) end);
         Answer ->
             Answer
     end.
@@ -391,7 +396,6 @@ taken(Token, Otherwise) ->
     end.
 
 %% Python and the default loop, when they are first needed.
-%% @private
 -spec ensure_started() -> ok | {error, reason()}.
 ensure_started() ->
     try py_interpreter:ensure_started() of

@@ -41,10 +41,7 @@ start(Target, Work, Options) ->
     Demand = maps:get(demand, Options, 0),
     case py_nif:stream_submit(Target, Work, To, Demand) of
         {error, not_started} ->
-            case py:ensure_started() of
-                ok -> py_nif:stream_submit(Target, Work, To, Demand);
-                {error, Reason} -> {error, Reason}
-            end;
+            py:ask_again(fun() -> py_nif:stream_submit(Target, Work, To, Demand) end);
         Answer ->
             Answer
     end.

@@ -38,7 +38,8 @@
     a_task_factory_queues_what_it_likes/1,
     many_loops/1,
     a_loop_that_stops_itself/1,
-    callbacks_that_wait_run_before_the_end/1
+    callbacks_that_wait_run_before_the_end/1,
+    the_default_loop_ends_in_order/1
 ]).
 -export([init/1]).
 
@@ -193,8 +194,6 @@ stop_reports_what_does_not_end(_Config) ->
     ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
-stop_gives_up_a_stuck_loop(_Config) ->
-    {ok, Loop} = start_link(#{}),
 %% The thread's last word could not become a term, and whoever stopped the loop waited for ever.
 stop_reports_names_that_are_no_text(_Config) ->
     {ok, Loop} = start_link(#{patience => 100}),
@@ -206,6 +205,8 @@ stop_reports_names_that_are_no_text(_Config) ->
     ?assertEqual(<<"a \\udcff b">>, Name),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
+stop_gives_up_a_stuck_loop(_Config) ->
+    {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
@@ -444,7 +445,6 @@ system_exit_does_not_end_the_loop(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2]))
     end).
 
-many_loops(Config) ->
 %% What it had queued was taken for the first step of a task, and ran before what waited already.
 a_task_factory_queues_what_it_likes(_Config) ->
     with_loop(#{}, fun(Loop) ->
@@ -455,6 +455,7 @@ a_task_factory_queues_what_it_likes(_Config) ->
         ?assert(Ran > Made, {Made, Ran})
     end).
 
+many_loops(Config) ->
     Loops = [Loop || _ <- lists:seq(1, 30), {ok, Loop} <- [start_link(#{})]],
     Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
     Different = length(lists:usort(Threads)),
@@ -486,6 +487,21 @@ callbacks_that_wait_run_before_the_end(_Config) ->
         {'DOWN', Monitor, _, _, normal} -> ok
     end,
     ?assertEqual({ok, [<<"ran">>]}, py:call(called, take_events, [])).
+
+%% Who called what is known to be a coroutine function was told that nothing had been started.
+the_default_loop_ends_in_order(_Config) ->
+    ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])),
+    {ok, Task} = py:submit(called, end_slowly, [<<"x">>, 0.5]),
+    called:has_noted(<<"x started">>),
+    {Stopping, Monitor} = spawn_monitor(fun() ->
+        {ok, []} = py_event_loop:stop(py_default_loop)
+    end),
+    eventually:is({error, loop_down}, fun() -> py:call(called, add_later, [1, 2]) end),
+    receive
+        {'DOWN', Monitor, process, Stopping, Reason} -> ?assertEqual(normal, Reason)
+    end,
+    ?assertEqual({error, cancelled}, py:await(Task)),
+    eventually:is({ok, 3}, fun() -> py:call(called, add_later, [1, 2]) end).
 
 %% The pieces
 

@@ -69,7 +69,6 @@ a_panic_in_a_stream(_Config) ->
     ],
     ?assertEqual({ok, [1, 0]}, py:fold(Keep, [], streamed, count, [2])).
 
-a_panic_on_the_main_thread(_Config) ->
 %% The loop went on counting them as unanswered.
 a_panic_beside_a_loop(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
@@ -82,6 +81,7 @@ a_panic_beside_a_loop(_Config) ->
     ),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
+a_panic_on_the_main_thread(_Config) ->
     {error, Text} = py_interpreter:run(<<"called">>, <<"panic">>, []),
     ?assertNotEqual(nomatch, string:find(Text, "a panic in native code: on purpose")),
     {ok, _} = py_interpreter:run(<<"threading">>, <<"active_count">>, []).
