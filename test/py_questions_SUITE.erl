@@ -16,6 +16,7 @@
     a_hundred_deep_by_turns/1,
     nested_calls_do_not_starve_each_other/1,
     endless_nesting_is_an_error/1,
+    a_finalizer_asks_while_its_thread_waits/1,
     a_blocked_loop_gets_answers_of_plain_functions/1,
     a_loop_that_asks_itself_is_told/1,
     a_loop_that_asks_one_on_its_thread_is_told/1,
@@ -32,11 +33,12 @@
 ]).
 %% Called by Python, or in another node.
 -export([down/2, await_running/0, block/0, ask_python/3, ask_python_by_another/2, noted/1]).
+-export([finalizer_asks/0, forget/1]).
 -export([share_a_thread/0, endless/0, with_the_application_stopped/0, ask_another_node/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> cases:of_suite(?MODULE, [noted]).
+all() -> cases:of_suite(?MODULE, [forget, noted]).
 
 init_per_suite(Config) -> called:begin_suite(Config).
 end_per_suite(_Config) -> called:stop().
@@ -120,6 +122,45 @@ endless() ->
     %% And all threads are back.
     ?assertEqual({ok, 10}, py:call(asking, down, [10])),
     ok.
+
+%% The thread was counted as gone twice, and so no other was started for what it waited for.
+a_finalizer_asks_while_its_thread_waits(_Config) ->
+    called:in_node([{call_threads, 1}], finalizer_asks, ?MODULE).
+
+finalizer_asks() ->
+    Self = self(),
+    {ok, _} = py:call(called, hold, []),
+    %% What Erlang lets go of is finalized by the next thread that takes up Python: not this one.
+    Main = spawn_link(fun() -> py_interpreter:run(<<"called">>, <<"block">>, []) end),
+    eventually:is({ok, true}, fun() -> py:call(called, is_blocked, []) end),
+    Keeper = spawn_link(fun() -> keep_what_asks_at_its_end(Self) end),
+    receive
+        {Keeper, keeps} -> ok
+    end,
+    Asked = py:call(asking, ask, [?MODULE, forget, [Keeper]], #{}, 20_000),
+    ?assertEqual({ok, ok}, Asked),
+    ?assertEqual({ok, [{ok, 3}]}, py:eval(<<"__import__('asking').last_answers">>)),
+    {ok, _} = py:call(called, release, []),
+    true = unlink(Main),
+    ok.
+
+%% Answers when the Python object is let go of, and so before its finalizer has had an answer.
+forget(Keeper) ->
+    Keeper ! {forget, self()},
+    receive
+        {Keeper, forgot} -> ok
+    end.
+
+keep_what_asks_at_its_end(Parent) ->
+    {ok, Handle} = py:call(asking, make_what_asks_at_its_end, []),
+    Parent ! {self(), keeps},
+    receive
+        {forget, From} when is_reference(Handle) -> forget_all(From)
+    end.
+
+forget_all(From) ->
+    true = erlang:garbage_collect(),
+    From ! {self(), forgot}.
 
 %% Loops that wait
 

@@ -13,6 +13,18 @@ def ask(module: str, function: str, args: list[Any], timeout: float | None = Non
     return erlang.call(module, function, args, timeout=timeout)
 
 
+last_answers: list[Any] = []
+
+
+class AsksAtItsEnd:
+    def __del__(self) -> None:
+        last_answers.append(erlang.call("py", "call", ["called", "add", [1, 2]]))
+
+
+def make_what_asks_at_its_end() -> erlang.Handle:
+    return erlang.Handle(AsksAtItsEnd())
+
+
 async def ask_later(module: str, function: str, args: list[Any]) -> Any:
     return await erlang.async_call(module, function, args)
 

@@ -9,20 +9,22 @@ use pyo3::prelude::*;
 use super::{pool, sleepers};
 
 thread_local! {
-    static IS_CALL_THREAD: Cell<bool> = const { Cell::new(false) };
+    /// It is a call thread, and counts as one: a finalizer that runs while it is outside may ask
+    /// Erlang, too.
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(super) fn this_is_a_call_thread() {
-    IS_CALL_THREAD.set(true);
+    COUNTS.set(true);
 }
 
 /// A call thread is outside as long as this lives.
 pub struct Outside(());
 
-/// What runs on this thread waits for Erlang. Nothing to do unless it is a call thread; an error
-/// if too many of them wait already.
+/// What runs on this thread waits for Erlang. Nothing to do unless it is a call thread, and not
+/// outside already; an error if too many of them wait.
 pub fn outside() -> PyResult<Option<Outside>> {
-    if !IS_CALL_THREAD.get() {
+    if !COUNTS.get() {
         return Ok(None);
     }
     let mut pool = pool();
@@ -33,6 +35,7 @@ pub fn outside() -> PyResult<Option<Outside>> {
             pool.outside
         )));
     }
+    COUNTS.set(false);
     pool.workers -= 1;
     pool.outside += 1;
     if !pool.queue.is_empty() {
@@ -49,6 +52,7 @@ pub fn outside() -> PyResult<Option<Outside>> {
 
 impl Drop for Outside {
     fn drop(&mut self) {
+        COUNTS.set(true);
         let mut pool = pool();
         pool.outside -= 1;
         pool.workers += 1;
