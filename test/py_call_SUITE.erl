@@ -16,6 +16,7 @@
     a_coroutine_is_awaited/1,
     any_awaitable_is_awaited/1,
     a_plain_function_never_runs_on_a_loop/1,
+    context_variables_are_the_calls_own/1,
     a_function_that_becomes_a_coroutine_function/1,
     eval_and_exec_share_a_module/1,
     an_expression_may_be_a_coroutine/1,
@@ -155,6 +156,36 @@ a_plain_function_never_runs_on_a_loop(_Config) ->
     {ok, Thread} = py:call(called, thread_name, []),
     ?assertNotEqual(Loop, Thread),
     ?assertEqual({ok, false}, py:call(called, has_running_loop, [])).
+
+%% They stayed with the thread, and the next call, of any process, found them.
+context_variables_are_the_calls_own(_Config) ->
+    Swap = fun(N) -> py:call(called, swap_variable, [N]) end,
+    ?assertEqual([{ok, 0} || _ <- lists:seq(1, 5)], [Swap(N) || N <- lists:seq(1, 5)]),
+    %% Two streams in turns on the same thread, one item at a time.
+    Streams = [
+        {N, element(2, {ok, _} = py:stream(called, iterate_in_context, [N, 3]))}
+     || N <- [1, 2]
+    ],
+    Items = [
+        begin
+            ok = py:demand(Stream, 1),
+            receive
+                {py_stream, Stream, {data, Item}} -> {N, Item}
+            end
+        end
+     || _ <- lists:seq(1, 3), {N, Stream} <- Streams
+    ],
+    ?assertEqual(lists:append(lists:duplicate(3, [{1, 1}, {2, 2}])), Items),
+    ?assertEqual({ok, 0}, Swap(1)),
+    [
+        begin
+            ok = py:demand(Stream, 1),
+            receive
+                {py_stream, Stream, done} -> ok
+            end
+        end
+     || {_, Stream} <- Streams
+    ].
 
 a_function_that_becomes_a_coroutine_function(_Config) ->
     ?assertEqual({ok, <<"plain">>}, py:call(called, changing, [])),

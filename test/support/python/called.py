@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextvars
 import ctypes
 import itertools
 import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import erlang
@@ -487,6 +489,23 @@ async def spin_for_ever() -> None:
             sum(range(100))
         except Exception:
             continue
+
+
+_who: contextvars.ContextVar[int] = contextvars.ContextVar("who", default=0)
+
+
+def swap_variable(value: int) -> int:
+    """What the context variable was, and is no longer: of this call only."""
+    before = _who.get()
+    _who.set(value)
+    return before
+
+
+def iterate_in_context(value: int, times: int) -> Iterator[int]:
+    """What it set stays its own, from one item to the next."""
+    _who.set(value)
+    for _ in range(times):
+        yield _who.get()
 
 
 def run_a_loop(seconds: float) -> str:

@@ -58,10 +58,7 @@ pub fn within<R>(
         .callers
         .with(py, |callers| callers.find(py, origin));
     let context = known.map_or_else(|| make(slf, origin), Ok)?;
-    context::enter(py, &context)?;
-    let result = body();
-    context::leave(py, &context)?;
-    result
+    context::within(py, &context, body)
 }
 
 fn make(slf: &Bound<'_, Loop>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> {
@@ -74,10 +71,7 @@ fn make(slf: &Bound<'_, Loop>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> {
         Some(base) => base.call_method0(py, "copy")?,
         None => context::copy_current(py)?,
     };
-    context::enter(py, &made)?;
-    let set = origin::set(py, origin);
-    context::leave(py, &made)?;
-    set?;
+    context::within(py, &made, || origin::set(py, origin))?;
     let replaced = callers.with(py, |callers| {
         let full = callers.known.len() >= MOST;
         let before = full.then(|| std::mem::take(&mut callers.known));

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::module_attribute::module_attribute;
 use super::plain_streams::Slice;
-use super::{erlang_mailbox, origin, values};
+use super::{context, erlang_mailbox, origin, values};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
@@ -29,12 +29,17 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
         return settle(task, home);
     }
     let asked_for = request.asked_for.clone();
-    // To the next call on this thread: nothing runs here in between.
-    if let Err(error) = origin::set(py, &task.origin) {
-        // Only what is printed is affected.
-        error.write_unraisable(py, None);
-    }
-    let outcome = chain::within(asked_for, || perform(py, request));
+    let context = match origin::new_context(py, &task.origin) {
+        Ok(context) => context,
+        // Out of memory.
+        Err(error) => {
+            answer(py, task, Err(error));
+            return settle(task, home);
+        }
+    };
+    let outcome = context::within(py, &context, || {
+        chain::within(asked_for, || perform(py, request))
+    });
     erlang_mailbox::call_ended(py);
     // What it printed comes before its answer, and before what another thread goes on with.
     lines::end(&task.origin.target());
@@ -44,7 +49,7 @@ pub fn run(py: Python<'_>, request: &Request, home: Option<&Arc<NativeLoop>>) {
             hand_over(request, value, home);
         }
         Ok(value) if task.is_stream => {
-            Slice::new(task.clone(), value.unbind(), home.cloned()).run(py);
+            Slice::new(task.clone(), value.unbind(), home.cloned(), context).run(py);
         }
         outcome => {
             answer(py, task, outcome);

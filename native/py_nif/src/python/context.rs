@@ -75,6 +75,34 @@ pub fn copy_current(py: Python<'_>) -> PyResult<Py<PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_CopyCurrent()).map(Bound::unbind) }
 }
 
+/// `contextvars.Context()`.
+pub fn empty(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    // SAFETY: attached; a new reference or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_New()).map(Bound::unbind) }
+}
+
+/// `context.copy()`.
+pub fn copy(py: Python<'_>, context: &Py<PyAny>) -> PyResult<Py<PyAny>> {
+    // SAFETY: attached, and `context` is a Context (checked by CPython, which raises if not); a new
+    // reference or null with an exception set.
+    unsafe {
+        let copy = ffi::PyContext_Copy(context.as_ptr());
+        Bound::from_owned_ptr_or_err(py, copy).map(Bound::unbind)
+    }
+}
+
+/// `context.run(body)`, where the body is ours.
+pub fn within<R>(
+    py: Python<'_>,
+    context: &Py<PyAny>,
+    body: impl FnOnce() -> PyResult<R>,
+) -> PyResult<R> {
+    enter(py, context)?;
+    let result = body();
+    leave(py, context)?;
+    result
+}
+
 /// `context.run(callback, *arguments)`, the result dropped.
 pub fn run(
     py: Python<'_>,
@@ -82,10 +110,7 @@ pub fn run(
     callback: &Py<PyAny>,
     arguments: &Arguments,
 ) -> PyResult<()> {
-    enter(py, context)?;
-    let result = arguments.call(py, callback);
-    leave(py, context)?;
-    result
+    within(py, context, || arguments.call(py, callback))
 }
 
 /// Makes `context` the current one until [`leave`].

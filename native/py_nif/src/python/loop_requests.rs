@@ -17,6 +17,7 @@ use super::calls;
 use super::loop_class::Loop;
 use super::loop_futures;
 use super::loop_streams::{self, Sink};
+use super::origin;
 use super::plain_streams::Slice;
 use super::transports::is_fatal;
 use super::turn;
@@ -341,11 +342,10 @@ impl Ended {
         match outcome {
             // A coroutine that answers what call threads iterate over.
             Ok(iterable) if self.task.is_stream && !iterable.is_none() => {
-                let home = owner.get().native(py).ok();
-                // Its own turn comes; it is known to its loop still.
-                self.task.begin(Place::SetAside);
-                let slice = Slice::new(self.task.clone(), iterable.unbind(), home);
-                call_threads::post_admitted(Job::Stream(slice));
+                match origin::new_context(py, &self.task.origin) {
+                    Ok(context) => self.to_call_thread(owner, iterable, context),
+                    Err(error) => answer(owner, &self.task, Err(error)),
+                }
             }
             outcome => answer(owner, &self.task, outcome),
         }
@@ -354,6 +354,21 @@ impl Ended {
     /// The loop holds the task, the task this, and this the loop.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.owner)
+    }
+}
+
+impl Ended {
+    fn to_call_thread(
+        &self,
+        owner: &Bound<'_, Loop>,
+        iterable: Bound<'_, PyAny>,
+        context: Py<PyAny>,
+    ) {
+        let home = owner.get().native(owner.py()).ok();
+        // Its own turn comes; it is known to its loop still.
+        self.task.begin(Place::SetAside);
+        let slice = Slice::new(self.task.clone(), iterable.unbind(), home, context);
+        call_threads::post_admitted(Job::Stream(slice));
     }
 }
 

@@ -10,6 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::context;
 use super::loop_class::Loop;
 use crate::output::{Origin, Target};
 
@@ -47,7 +48,7 @@ pub fn set(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<()> {
 
 fn enter<'py>(py: Python<'py>, origin: &Arc<Origin>) -> PyResult<Bound<'py, PyAny>> {
     let variable = variable(py)?;
-    let value = object(py, origin)?;
+    let value = Bound::new(py, OriginObject(origin.clone()))?;
     // SAFETY: attached, with a context variable; a new reference or null with an exception set.
     unsafe {
         let token = ffi::PyContextVar_Set(variable.as_ptr(), value.as_ptr());
@@ -64,30 +65,33 @@ fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// So many objects a thread keeps for the next calls.
+/// So many contexts a thread keeps for the next calls.
 const KEPT: usize = 1024;
 
-/// The object for an origin. The same processes call again and again: the object of each is kept in
-/// the place that its number has, until another process wants that.
-fn object(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<OriginObject>> {
+/// A new context for what `origin` asks of a call thread: variables that are set there are gone with
+/// it. The same processes call again and again: the context of each, with who asked in it, is kept in
+/// the place that its number has, until another process wants that, and this is a copy of it.
+pub fn new_context(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> {
     thread_local! {
-        static OBJECTS: RefCell<[Option<Py<OriginObject>>; KEPT]> =
+        static CONTEXTS: RefCell<[Option<(Arc<Origin>, Py<PyAny>)>; KEPT]> =
             const { RefCell::new([const { None }; KEPT]) };
     }
     let place = origin.caller_number as usize % KEPT;
-    let kept = OBJECTS.with_borrow(|objects| {
-        let kept = objects[place].as_ref()?;
-        let known = &kept.get().0;
+    let kept = CONTEXTS.with_borrow(|contexts| {
+        let (known, kept) = contexts[place].as_ref()?;
         let same = Arc::ptr_eq(known, origin) || known.is_same(origin);
-        same.then(|| kept.clone_ref(py))
+        same.then(|| context::copy(py, kept))
     });
-    if let Some(kept) = kept {
-        return Ok(kept);
+    if let Some(copy) = kept {
+        return copy;
     }
-    let made = Py::new(py, OriginObject(origin.clone()))?;
-    let before = OBJECTS.with_borrow_mut(|objects| objects[place].replace(made.clone_ref(py)));
+    let made = context::empty(py)?;
+    context::within(py, &made, || set(py, origin))?;
+    let copy = context::copy(py, &made)?;
+    let kept = (origin.clone(), made);
+    let before = CONTEXTS.with_borrow_mut(|contexts| contexts[place].replace(kept));
     drop(before);
-    Ok(made)
+    Ok(copy)
 }
 
 /// Who asked for the code that runs, if anybody did.

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use super::call_threads::{self, Job};
-use super::{calls, origin, values};
+use super::{calls, context, values};
 use crate::beam::resource::Ref;
 use crate::loops::NativeLoop;
 use crate::output::lines;
@@ -27,6 +27,8 @@ pub struct Slice {
     pub task: Ref<Task>,
     source: Source,
     pub home: Option<Arc<NativeLoop>>,
+    /// In which the function was called, and every slice runs, whichever thread it has.
+    context: Py<PyAny>,
 }
 
 enum Source {
@@ -59,18 +61,32 @@ pub fn resume(id: u64) {
 }
 
 impl Slice {
-    pub fn new(task: Ref<Task>, iterable: Py<PyAny>, home: Option<Arc<NativeLoop>>) -> Self {
+    pub fn new(
+        task: Ref<Task>,
+        iterable: Py<PyAny>,
+        home: Option<Arc<NativeLoop>>,
+        context: Py<PyAny>,
+    ) -> Self {
         Slice {
             task,
             source: Source::Iterable(iterable),
             home,
+            context,
         }
     }
 
     /// On a call thread.
     pub fn run(self, py: Python<'_>) {
         let asked = self.task.origin.clone();
-        origin::within(py, &asked, || self.produce(py));
+        let context = self.context.clone_ref(py);
+        let run = context::within(py, &context, || {
+            self.produce(py);
+            Ok(())
+        });
+        if let Err(error) = run {
+            // No other thread has it: only this slice runs in it.
+            error.write_unraisable(py, None);
+        }
         // The next slice may be another thread's.
         lines::end(&asked.target());
     }
