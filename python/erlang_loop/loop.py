@@ -58,6 +58,7 @@ class ErlangEventLoop(
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
+        self._look_at_clock()
         compat.begin_selector_loop(self, SelectorView)
         #: Made for the first one.
         self._children: Children | None = None

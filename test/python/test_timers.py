@@ -8,6 +8,7 @@ import math
 import random
 import sys
 import time
+from unittest import mock
 
 import pytest
 from connections import eventually
@@ -170,3 +171,69 @@ async def test_clock_is_monotonic_time(loop):
     before = time.monotonic()
     now = loop.time()
     assert before <= now <= time.monotonic()
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_clock_of_the_program(loop):
+    """Timers go by `loop.time`, whoever's that is: aiohttp's tests, and many others, put a clock of
+    their own there and move it. Ours went by the system's clock, and nothing was ever due.
+    """
+    now = loop.time()
+    fired = []
+    with mock.patch.object(loop, "time", side_effect=lambda: now):
+        loop.call_later(100, fired.append, "later")
+        loop.call_at(now + 200, fired.append, "at")
+        loop.run_until_complete(turns())
+        assert fired == []
+        now += 100
+        loop.run_until_complete(turns())
+        assert fired == ["later"]
+        now += 100
+        loop.run_until_complete(turns())
+        assert fired == ["later", "at"]
+    # The system's again.
+    assert loop.time() == pytest.approx(time.monotonic(), abs=1)
+    loop.run_until_complete(asyncio.sleep(0.001))
+
+
+def test_timer_of_a_clock_that_is_ahead(loop):
+    """The sleep until the next timer is a difference of times of that clock, too."""
+    with mock.patch.object(loop, "time", side_effect=lambda: time.monotonic() + 1e6):
+        started = time.monotonic()
+        loop.run_until_complete(asyncio.sleep(0.05))
+        assert 0.05 * (1 - 1e-6) <= time.monotonic() - started < 5
+
+
+def test_clock_that_fails(loop):
+    """Who puts a clock there sees its error, and the loop can be used again."""
+    loop.call_later(0.001, int)
+    with mock.patch.object(loop, "time", side_effect=ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError):
+            loop.call_later(1, int)
+        with pytest.raises(ZeroDivisionError):
+            loop.run_forever()
+    loop.run_until_complete(asyncio.sleep(0.001))
+
+
+def test_clock_of_a_subclass(loop):
+    """As above, of loops whose class has its own `time`."""
+
+    class Simulated(type(loop)):
+        now = 1.0
+
+        def time(self):
+            return self.now
+
+    simulated = Simulated()
+    try:
+        fired = []
+        assert simulated.call_later(5, fired.append, "before it runs").when() == 6.0
+        simulated.now = 7.0
+        simulated.run_until_complete(turns())
+        assert fired == ["before it runs"]
+    finally:
+        simulated.close()

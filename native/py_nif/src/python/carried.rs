@@ -12,6 +12,7 @@ use rustler::{Encoder, OwnedEnv};
 use super::callers::Callers;
 use super::load::Load;
 use super::loop_class::Loop;
+use super::loop_clock;
 use super::loop_thread::{self, Given, Owner};
 use super::runners::Arrival;
 use super::{context, origin, stacks, turn, values};
@@ -195,12 +196,19 @@ impl Carried {
         })
     }
 
+    /// On the system's clock.
     pub fn next_deadline(&self, py: Python<'_>) -> Option<u64> {
         let timers = &self.object.get().timers;
         let (deadline, buried) =
             timers.with(py, |timers| (timers.next_deadline(), timers.take_buried()));
         drop(buried);
-        deadline
+        let deadline = deadline?;
+        Some(match loop_clock::of_program(self.object.bind(py)) {
+            Ok(None) => deadline,
+            Ok(Some(clock)) => now_ns().saturating_add(deadline.saturating_sub(clock)),
+            // The turn asks again, and raises.
+            Err(_) => now_ns(),
+        })
     }
 
     /// Closes the loop, which was left, and tells its owner.

@@ -11,7 +11,7 @@ use event_loop::{now_ns, Direction, NumberMap, TimerHeap, WaitPolicy};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
+use pyo3::types::{PyDict, PyString, PyTuple, PyWeakrefReference};
 
 use super::between::Waiting as Beside;
 use super::callers::Callers;
@@ -20,6 +20,7 @@ use super::gil_cell::GilCell;
 use super::gil_slot::GilSlot;
 use super::gil_value::GilValue;
 use super::handle::{Call, Handle};
+use super::loop_clock::{self, Clock};
 use super::loop_requests::Requested;
 use super::read_buffer::ReadBuffer;
 use super::ready::{Item, ReadyQueue};
@@ -50,6 +51,7 @@ pub struct Loop {
     thread: GilValue<Option<u64>>,
     pub ready: GilCell<ReadyQueue>,
     pub timers: GilCell<TimerHeap<Scheduled>>,
+    pub clock: GilValue<Clock>,
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
     pub waiting: GilCell<Option<Box<Waiting>>>,
@@ -147,6 +149,7 @@ impl Loop {
             thread: GilValue::default(),
             ready: GilCell::default(),
             timers: GilCell::default(),
+            clock: GilValue::default(),
             fds: GilCell::default(),
             last_look: GilValue::default(),
             rests_since: GilValue::default(),
@@ -169,6 +172,25 @@ impl Loop {
             is_begun: GilValue::default(),
             origin,
         })
+    }
+
+    // ---- the clock ----
+
+    /// Whose `time` the class has, ours or a subclass's.
+    fn _look_at_clock(slf: &Bound<'_, Self>) -> PyResult<()> {
+        loop_clock::look_at_class(slf)
+    }
+
+    fn __setattr__(
+        slf: &Bound<'_, Self>,
+        name: &Bound<'_, PyString>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        loop_clock::set_attribute(slf, name, Some(value))
+    }
+
+    fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        loop_clock::set_attribute(slf, name, None)
     }
 
     // ---- fds ----
@@ -295,6 +317,7 @@ impl Loop {
     /// One turn: wait if there is nothing to run, then run what is ready. Also in a callback of the
     /// same loop, which then goes on.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        loop_clock::look_at_class(slf)?;
         let py = slf.py();
         let this = slf.get();
         let mut is_inside = false;
@@ -314,6 +337,7 @@ impl Loop {
     /// Turns until `stop()`.
     fn _run_turns(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
+        loop_clock::look_at_class(slf)?;
         // The first turn always looks at the fds, however short ago the last one did.
         this.last_look.set(slf.py(), 0);
         this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 
-use event_loop::{now_ns, Direction};
+use event_loop::Direction;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,6 +15,7 @@ use super::fast_method::{install, install_question, FastMethod, FastQuestion, Gi
 use super::fd_callbacks::{direction, fileno, known_fileno, MODE};
 use super::handle::{Call, Handle};
 use super::loop_class::Loop;
+use super::loop_clock;
 use super::loop_futures;
 #[cfg(Py_3_14)]
 use super::thread_safe_handle::ThreadSafeHandle;
@@ -133,7 +134,7 @@ impl FastMethod for CallLater {
         if delay.is_none() {
             return Err(PyTypeError::new_err("delay must not be None"));
         }
-        let when = seconds_now() + delay.extract::<f64>()?;
+        let when = loop_clock::seconds(slf)? + delay.extract::<f64>()?;
         let call = Call::new(callback.to_owned(), split.rest);
         schedule(slf, when, call, split.context)
     }
@@ -338,10 +339,6 @@ impl FastQuestion for Time {
         c"time($self)\n--\n\nSeconds on the monotonic clock: the same as `time.monotonic()`.";
 
     fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(PyFloat::new(slf.py(), seconds_now()).into_any())
+        Ok(PyFloat::new(slf.py(), loop_clock::system_seconds()).into_any())
     }
-}
-
-fn seconds_now() -> f64 {
-    now_ns() as f64 / 1e9
 }

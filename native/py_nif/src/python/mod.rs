@@ -3,8 +3,8 @@
 //! `interpreter` starts it, once; `main_thread` is Python's main thread, where programs run, or
 //! one `command` line;
 //! `module` is what they import. `loop_class` is the native loop: its callbacks are `handle` and
-//! `timer_handle`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when there is nothing
-//! to run. `between` are microtasks and priorities, `blocking` names handlers that take long, and
+//! `timer_handle`, its time `loop_clock`, its fds `fd_callbacks`, and `turn` runs it, `waiting` when
+//! there is nothing to run. `between` are microtasks and priorities, `blocking` names handlers that take long, and
 //! `weak_set` is where asyncio keeps its tasks.
 //!
 //! Python asks Erlang with `erlang_calls`, sends with `erlang_messages` and receives with
@@ -44,6 +44,7 @@ mod handle_pool;
 mod interpreter;
 mod load;
 mod loop_class;
+mod loop_clock;
 mod loop_core;
 mod loop_futures;
 mod loop_methods;

@@ -13,6 +13,7 @@ use super::errors;
 use super::fd_callbacks::Watcher;
 use super::handle::Handle;
 use super::loop_class::Loop;
+use super::loop_clock;
 use super::loop_requests;
 use super::loop_signals;
 use super::ready::{Item, ReadyQueue};
@@ -58,7 +59,7 @@ fn run_turn(slf: &Bound<'_, Loop>, block: bool) -> PyResult<()> {
     if posts {
         take_posts(slf)?;
     }
-    take_due(slf);
+    take_due(slf)?;
     run_ready(slf)
 }
 
@@ -83,6 +84,10 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
         slf.call_method0("_before_sleep")?;
         may_block = false;
     }
+    let clock = match busy || !may_block {
+        true => now,
+        false => loop_clock::of_program(slf)?.unwrap_or(now),
+    };
     let native = this.native(py)?;
     native.requests.listen_in_time(now);
     let Some(mut waiting) = this.waiting.replace(py, None) else {
@@ -94,7 +99,7 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
     let result = match busy || early || !may_block {
         true if early && looked_lately => Ok(()),
         true => waiting.look(&native),
-        false => block(slf, &native, &mut waiting, now),
+        false => block(slf, &native, &mut waiting, now, clock),
     };
     take_events(slf, &mut waiting.ready);
     let woken = now_ns();
@@ -134,23 +139,25 @@ fn turned_at_once(slf: &Bound<'_, Loop>) -> bool {
     at_once
 }
 
+/// `clock` is what the loop's clock shows at `now`.
 fn block(
     slf: &Bound<'_, Loop>,
     native: &Arc<NativeLoop>,
     waiting: &mut Waiting,
     now: u64,
+    clock: u64,
 ) -> crate::error::Result<()> {
     let py = slf.py();
     let this = slf.get();
     this.rests_since.set(py, now);
     let (deadline, buried) = this.timers.with(py, |timers| {
-        (timers.next_deadline_by(now), timers.take_buried())
+        (timers.next_deadline_by(clock), timers.take_buried())
     });
     drop(buried);
     match deadline {
-        Some(deadline) if deadline <= now => waiting.look(native),
+        Some(deadline) if deadline <= clock => waiting.look(native),
         Some(deadline) => {
-            let deadline = deadline.min(now.saturating_add(LONGEST_WAIT_NS));
+            let deadline = now.saturating_add((deadline - clock).min(LONGEST_WAIT_NS));
             rest(py, native, waiting, Some(deadline))
         }
         None => rest(py, native, waiting, None),
@@ -198,14 +205,15 @@ fn take_posts(slf: &Bound<'_, Loop>) -> PyResult<()> {
 }
 
 /// Queues the timers whose time has come, earliest first.
-fn take_due(slf: &Bound<'_, Loop>) {
+fn take_due(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
+    let own = loop_clock::of_program(slf)?;
     let buried = this.timers.with(py, |timers| {
         if timers.is_empty() {
             return None;
         }
-        let now = now_ns();
+        let now = own.unwrap_or_else(now_ns);
         this.ready.with(py, |queue| {
             timers.take_due(now, |timer| {
                 timer.0.get().set_scheduled(false);
@@ -215,6 +223,7 @@ fn take_due(slf: &Bound<'_, Loop>) {
         Some(timers.take_buried())
     });
     drop(buried);
+    Ok(())
 }
 
 /// Runs what is ready now; what it adds waits for the next turn.

@@ -1,0 +1,96 @@
+//! The clock that a loop's timers go by: the system's, unless the program has put a `time` of its
+//! own in its place. Tests do, to move the time themselves, and simulations.
+//!
+//! asyncio calls `self.time()` wherever it needs the time. Here that is one look at a field, which
+//! changes when the attribute does.
+#![allow(unsafe_code)]
+
+use event_loop::now_ns;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use pyo3::{ffi, intern};
+
+use super::loop_class::{nanoseconds, Loop};
+
+/// Whose `time` a loop has.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub enum Clock {
+    #[default]
+    System,
+    /// A subclass's, or one that was put into our class.
+    OfClass,
+    /// The object's own: `loop.time = ...`.
+    OfObject,
+}
+
+/// Seconds on the loop's clock.
+#[inline]
+pub fn seconds(slf: &Bound<'_, Loop>) -> PyResult<f64> {
+    match slf.get().clock.get(slf.py()) {
+        Clock::System => Ok(system_seconds()),
+        Clock::OfClass | Clock::OfObject => seconds_of_program(slf),
+    }
+}
+
+pub fn system_seconds() -> f64 {
+    now_ns() as f64 / 1e9
+}
+
+/// Nanoseconds on the program's clock; `None` if the loop goes by the system's.
+#[inline]
+pub fn of_program(slf: &Bound<'_, Loop>) -> PyResult<Option<u64>> {
+    match slf.get().clock.get(slf.py()) {
+        Clock::System => Ok(None),
+        Clock::OfClass | Clock::OfObject => {
+            seconds_of_program(slf).map(|seconds| Some(nanoseconds(seconds)))
+        }
+    }
+}
+
+#[cold]
+fn seconds_of_program(slf: &Bound<'_, Loop>) -> PyResult<f64> {
+    slf.call_method0(intern!(slf.py(), "time"))?.extract()
+}
+
+/// Looks which `time` the class has. When a loop is made and when it begins to run: a change to the
+/// class in between is not noticed before.
+pub fn look_at_class(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let clock = &slf.get().clock;
+    if clock.get(py) != Clock::OfObject {
+        let name = intern!(py, "time");
+        let has = slf.get_type().getattr(name)?;
+        clock.set(
+            py,
+            match has.is(py.get_type::<Loop>().getattr(name)?) {
+                true => Clock::System,
+                false => Clock::OfClass,
+            },
+        );
+    }
+    Ok(())
+}
+
+/// `loop.name = value`; deletes the attribute without a value.
+pub fn set_attribute(
+    slf: &Bound<'_, Loop>,
+    name: &Bound<'_, PyString>,
+    value: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let py = slf.py();
+    let pointer = value.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    // SAFETY: what `object` itself does, with live objects; null deletes.
+    let set = unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), pointer) };
+    if set != 0 {
+        return Err(PyErr::fetch(py));
+    }
+    if name.as_any().is(intern!(py, "time")) || name == "time" {
+        let clock = match value {
+            Some(_) => Clock::OfObject,
+            None => Clock::System,
+        };
+        slf.get().clock.set(py, clock);
+        look_at_class(slf)?;
+    }
+    Ok(())
+}
