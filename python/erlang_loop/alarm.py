@@ -47,6 +47,9 @@ class Alarm:
         if now not in (self._write_end, before):
             signal.set_wakeup_fd(now)
 
+    def listeners(self) -> list[SignalHandlers]:
+        return list(self._listeners)
+
     def listen(self, loop: SignalHandlers) -> None:
         if not self._listeners:
             # Of signals that nobody was there for.
@@ -67,7 +70,7 @@ class Alarm:
         if not numbers:
             return
         running = asyncio._get_running_loop()
-        for loop in list(self._listeners):
+        for loop in self.listeners():
             for number in numbers:
                 if loop is running:
                     loop._handle_signal(number)

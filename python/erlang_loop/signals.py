@@ -1,8 +1,10 @@
 """`loop.add_signal_handler`: signals reach a loop through the Erlang VM, to which they belong.
 
-Python's own way (a C handler that writes to a file) is used for one thing only: under
-`bin/erlang-loop`, where the process is Python's, it has Ctrl-C end the sleep of the main thread's
-loop, and brings the signals that Erlang does not handle.
+Under `bin/erlang-loop` the process is Python's, and loops of the main thread have signals as
+asyncio has them, from Python's own C handler, which writes to a file: so a `signal.signal` of the
+program and the loop's handler know of each other (uvicorn puts its own handler there while it
+serves, and then the one that `signal.getsignal` told it of). Once a loop of another thread wants
+the same signal, the VM brings it to all of them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextvars
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +34,9 @@ RUNS_COMMAND = _native.runs_command()
 
 if RUNS_COMMAND:
     ALARM = Alarm()
+
+#: The loops to which the VM brings signals.
+_TOLD_BY_ERLANG: weakref.WeakSet[SignalHandlers] = weakref.WeakSet()
 
 
 class _Handler(NamedTuple):
@@ -79,8 +85,9 @@ class SignalHandlers(AsyncioLoop):
         if handler.by_erlang:
             _native.signal_watch(self, sig, False)
         else:
-            default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
-            signal.signal(sig, default)
+            if not any(loop._has_signal(sig, by_erlang=False) for loop in ALARM.listeners()):
+                default = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
+                signal.signal(sig, default)
             if not self._has_python_signals():
                 ALARM.listen_no_longer(self)
         return True
@@ -93,7 +100,14 @@ class SignalHandlers(AsyncioLoop):
 
     def _take_signal(self, sig: int) -> bool:
         """Has the signal come here; True if Erlang brings it."""
+        if _is_pythons(sig):
+            self._take_from_python(sig)
+            return False
         if _native.signal_watch(self, sig, True):
+            _TOLD_BY_ERLANG.add(self)
+            if RUNS_COMMAND:
+                for loop in ALARM.listeners():
+                    loop._have_erlang_bring(sig)
             return True
         name = signal.Signals(sig).name if sig in set(signal.Signals) else f"signal {sig}"
         if not RUNS_COMMAND:
@@ -101,6 +115,10 @@ class SignalHandlers(AsyncioLoop):
                 f"{name} belongs to the Erlang VM, which does not give it to Python: "
                 "run the program with bin/erlang-loop"
             )
+        self._take_from_python(sig)
+        return False
+
+    def _take_from_python(self, sig: int) -> None:
         self._watch_alarm()
         try:
             ALARM.listen(self)
@@ -114,7 +132,17 @@ class SignalHandlers(AsyncioLoop):
             if not self._has_python_signals():
                 ALARM.listen_no_longer(self)
             raise RuntimeError(f"sig {sig} cannot be caught") from None
-        return False
+
+    def _have_erlang_bring(self, sig: int) -> None:
+        """The VM has taken the signal from Python, for a loop of another thread."""
+        if self._has_signal(sig, by_erlang=False):
+            _native.signal_watch(self, sig, True)
+            _TOLD_BY_ERLANG.add(self)
+            self._signal_handlers[sig] = self._signal_handlers[sig]._replace(by_erlang=True)
+
+    def _has_signal(self, sig: int, *, by_erlang: bool) -> bool:
+        handler = self._signal_handlers.get(sig)
+        return handler is not None and handler.by_erlang == by_erlang
 
     def _has_python_signals(self) -> bool:
         return any(not handler.by_erlang for handler in self._signal_handlers.values())
@@ -159,6 +187,13 @@ class SignalHandlers(AsyncioLoop):
         if self._watches_alarm:
             self._watches_alarm = False
             self._remove_reader(ALARM.read_end)
+
+
+def _is_pythons(sig: int) -> bool:
+    """Whether Python's handler is to bring the signal to a loop of this thread."""
+    if not RUNS_COMMAND or threading.current_thread() is not threading.main_thread():
+        return False
+    return not any(loop._has_signal(sig, by_erlang=True) for loop in list(_TOLD_BY_ERLANG))
 
 
 def _nothing(_sig: int, _frame: object) -> None:

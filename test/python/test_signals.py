@@ -197,6 +197,57 @@ def test_last_of_two_loops_gives_the_signal_back(loop: ErlangEventLoop) -> None:
     assert caught() == before
 
 
+def test_pythons_own_handlers_know_of_the_loops(loop: ErlangEventLoop) -> None:
+    """As on asyncio. A program that handled SIGTERM in its loop, and served with uvicorn meanwhile,
+    was ended by it: uvicorn puts its handler there and then the one `signal.getsignal` told it of,
+    which was the default, and sends itself the signal again.
+    """
+    told: list[str] = []
+    loop.add_signal_handler(signal.SIGTERM, told.append, "loop")
+    before = signal.getsignal(signal.SIGTERM)
+    assert before is not signal.SIG_DFL
+    signal.signal(signal.SIGTERM, lambda *_: told.append("server"))
+    send(signal.SIGTERM)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    assert sorted(told) == ["loop", "server"]
+    signal.signal(signal.SIGTERM, before)
+    send(signal.SIGTERM)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    assert sorted(told) == ["loop", "loop", "server"]
+    loop.remove_signal_handler(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("main_first", [True, False])
+def test_loops_of_the_main_and_another_thread_hear_of_one_signal(
+    loop: ErlangEventLoop, main_first: bool
+) -> None:
+    """Python brings it to the first, Erlang to the second: who takes it must not leave one deaf."""
+    heard: list[str] = []
+    ready = threading.Event()
+    other = erlang_loop.new_event_loop()
+
+    def run() -> None:
+        other.add_signal_handler(signal.SIGUSR1, lambda: (heard.append("other"), other.stop()))
+        other.call_soon(ready.set)
+        other.run_forever()
+        other.close()
+
+    called = loop.create_future()
+    if main_first:
+        loop.add_signal_handler(signal.SIGUSR1, called.set_result, "main")
+    thread = threading.Thread(target=run)
+    thread.start()
+    ready.wait()
+    if not main_first:
+        loop.add_signal_handler(signal.SIGUSR1, called.set_result, "main")
+    send(signal.SIGUSR1)
+    assert wait(loop, called) == "main"
+    thread.join()
+    assert heard == ["other"]
+    loop.remove_signal_handler(signal.SIGUSR1)
+
+
 def refused(loop: ErlangEventLoop, add: Callable[[], None], error: type, text: str) -> None:
     """Ours refuses as asyncio does, and nothing has changed."""
     before = caught()
