@@ -177,3 +177,36 @@ def forget(loop):
     """The loop's watch was the last that knew of the transport."""
     loop.close()
     gc.collect()
+
+
+async def test_data_of_a_new_pipe_comes_before_the_end_of_the_one_it_replaces(loop):
+    """asyncio looks at the files in every turn, so what a new one has is there before what is
+    called soon afterwards. Ours looked again after some microseconds only, and asyncssh, told of
+    the end of the old input first, took that for the end of the new one: its data was lost.
+    """
+    seen = []
+
+    class Reader(asyncio.Protocol):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def data_received(self, data: bytes) -> None:
+            seen.append((self.name, data))
+
+        def connection_lost(self, error: Exception | None) -> None:
+            seen.append((self.name, "lost"))
+
+    for _ in range(20):
+        seen.clear()
+        ends = [os.pipe(), os.pipe()]
+        os.write(ends[1][1], b"data")
+        old, _ = await loop.connect_read_pipe(lambda: Reader("old"), os.fdopen(ends[0][0], "rb", 0))
+        new, _ = await loop.connect_read_pipe(lambda: Reader("new"), os.fdopen(ends[1][0], "rb", 0))
+        old.close()
+        while len(seen) < 2:
+            await asyncio.sleep(0)
+        new.close()
+        for _, writer in ends:
+            os.close(writer)
+        await asyncio.sleep(0)
+        assert seen[:2] == [("new", b"data"), ("old", "lost")]

@@ -208,6 +208,13 @@ impl Loop {
         }));
     }
 
+    /// The next turn looks at the fds, however short ago the last look was: a new one may be ready,
+    /// and on asyncio its callback runs before what later callbacks of this turn queue.
+    pub fn look_next(&self, py: Python<'_>) {
+        self.last_look.set(py, 0);
+        self.last_clocked.set(py, 0);
+    }
+
     pub fn schedule(
         slf: &Bound<'_, Self>,
         when: f64,
@@ -245,6 +252,7 @@ impl Loop {
             _ => core.watch(fd, direction, 0, mode),
         };
         watched.map_err(watch_error)?;
+        this.look_next(py);
         let watched = Watched::callback(handle.clone_ref(py), file);
         Self::set_watcher(slf, fd, direction, watched)?;
         Ok(handle)

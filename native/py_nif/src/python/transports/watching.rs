@@ -49,6 +49,9 @@ impl Transport {
         core.watch(this.fd, direction, 0, MODE)
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
+        if direction == Direction::Read {
+            owner.get().look_next(py);
+        }
         let watcher = Watcher::Transport(slf.clone().unbind());
         Loop::set_watcher(&owner, this.fd, direction, watcher.into())?;
         if this.kind.is_socket() {
