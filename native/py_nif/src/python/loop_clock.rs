@@ -57,17 +57,19 @@ fn seconds_of_program(slf: &Bound<'_, Loop>) -> PyResult<f64> {
 pub fn look_at_class(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let clock = &slf.get().clock;
-    if clock.get(py) != Clock::OfObject {
-        let name = intern!(py, "time");
-        let has = slf.get_type().getattr(name)?;
-        clock.set(
-            py,
-            match has.is(py.get_type::<Loop>().getattr(name)?) {
-                true => Clock::System,
-                false => Clock::OfClass,
-            },
-        );
+    if clock.get(py) == Clock::OfObject {
+        return Ok(());
     }
+    let name = intern!(py, "time");
+    let has = slf.get_type().getattr(name)?;
+    // Each class of ours has a native one of its own (`own_methods`): not the same, but of a kind
+    // that no program makes.
+    let native = py.get_type::<Loop>().getattr(name)?.get_type();
+    let of_class = match has.get_type().is(&native) {
+        true => Clock::System,
+        false => Clock::OfClass,
+    };
+    clock.set(py, of_class);
     Ok(())
 }
 
