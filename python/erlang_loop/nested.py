@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from .loop import ErlangEventLoop
 
 
+_ASYNCIO = vars(asyncio)
+
+
 def are_allowed() -> bool:
-    """Whether one of the packages was applied."""
-    return hasattr(asyncio, "_nest_patched")
+    """Whether one of the packages was applied. Each run asks."""
+    return "_nest_patched" in _ASYNCIO
 
 
 def run_until_complete(loop: ErlangEventLoop, future: Any) -> Any:

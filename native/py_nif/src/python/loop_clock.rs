@@ -60,12 +60,10 @@ pub fn look_at_class(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if clock.get(py) == Clock::OfObject {
         return Ok(());
     }
-    let name = intern!(py, "time");
-    let has = slf.get_type().getattr(name)?;
+    let has = slf.get_type().getattr(intern!(py, "time"))?;
     // Each class of ours has a native one of its own (`own_methods`): not the same, but of a kind
     // that no program makes.
-    let native = py.get_type::<Loop>().getattr(name)?.get_type();
-    let of_class = match has.get_type().is(&native) {
+    let of_class = match has.get_type_ptr() == &raw mut ffi::PyMethodDescr_Type {
         true => Clock::System,
         false => Clock::OfClass,
     };
@@ -86,7 +84,8 @@ pub fn set_attribute(
     if set != 0 {
         return Err(PyErr::fetch(py));
     }
-    if name.as_any().is(intern!(py, "time")) || name == "time" {
+    // CPython interns names before it asks for this, as it does with those in code.
+    if name.as_any().is(intern!(py, "time")) {
         let clock = match value {
             Some(_) => Clock::OfObject,
             None => Clock::System,
