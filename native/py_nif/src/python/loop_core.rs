@@ -252,7 +252,10 @@ impl Loop {
             _ => core.watch(fd, direction, 0, mode),
         };
         watched.map_err(watch_error)?;
-        this.look_next(py);
+        if direction == Direction::Read {
+            // Writers that can write are told of without a look.
+            this.look_next(py);
+        }
         let watched = Watched::callback(handle.clone_ref(py), file);
         Self::set_watcher(slf, fd, direction, watched)?;
         Ok(handle)

@@ -60,16 +60,15 @@ impl Transport {
             true => Self::watch_again(slf, Direction::Read),
             false => Ok(()),
         };
-        match waiter {
-            Some(waiter) => complete(waiter)?,
+        if waiter.is_none() && alone && slf.get().kind == Kind::Stream && watched.is_ok() {
             // Nobody waits for this connection, so nothing comes between it and its data. What a
             // client sends first is mostly there by now: one turn less for each connection
             // (`bench/`: churn while busy).
-            None if alone && slf.get().kind == Kind::Stream && watched.is_ok() => {
-                Self::ready(slf, Direction::Read)?;
-            }
-            None => {}
+            Self::ready(slf, Direction::Read)?;
+            return Ok(());
         }
+        slf.get().owner(slf.py())?.get().look_next(slf.py());
+        waiter.map_or(Ok(()), complete)?;
         watched
     }
 }

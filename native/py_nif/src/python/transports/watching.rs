@@ -36,6 +36,9 @@ impl Transport {
         }
         let fresh = context::copy_current(py)?;
         drop(this.context(direction).replace(py, Some(fresh)));
+        if direction == Direction::Read {
+            this.owner(py)?.get().look_next(py);
+        }
         Self::watch_again(slf, direction)
     }
 
@@ -49,9 +52,6 @@ impl Transport {
         core.watch(this.fd, direction, 0, MODE)
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
-        if direction == Direction::Read {
-            owner.get().look_next(py);
-        }
         let watcher = Watcher::Transport(slf.clone().unbind());
         Loop::set_watcher(&owner, this.fd, direction, watcher.into())?;
         if this.kind.is_socket() {
