@@ -68,7 +68,7 @@ class Connecting(SocketMethods):
         sock: socket.socket,
         address: Any,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
-    ) -> tuple[_native.StreamTransport, asyncio.BaseProtocol, asyncio.Future[None]]:
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol, asyncio.Future[None]]:
         """The network takes its time: the transport as soon as there is a connection."""
         try:
             await self._wait_for_connection(sock, sock.fileno(), address)

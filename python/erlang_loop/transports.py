@@ -10,7 +10,7 @@ from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from . import _native, compat, tls
+from . import _native, compat, own_sockets, tls
 from .asyncio_private import AsyncioLoop
 
 
@@ -25,9 +25,13 @@ class TransportMethods(AsyncioLoop):
         *,
         extra: dict[str, Any] | None = None,
         server: Any = None,
-    ) -> _native.StreamTransport:
+    ) -> asyncio.Transport:
         if self._transport_of(sock.fileno()) is not None:
             self._ensure_fd_no_transport(sock)
+        if own_sockets.has_own_methods(sock):
+            return super()._make_socket_transport(
+                sock, protocol, waiter, extra=extra, server=server
+            )
         return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
 
     def _make_ssl_transport(
@@ -54,7 +58,7 @@ class TransportMethods(AsyncioLoop):
             server_hostname,
             **timeouts,
         )
-        _native.StreamTransport(self, rawsock, connection, None, extra, server)
+        self._make_socket_transport(rawsock, connection, extra=extra, server=server)
         return connection._app_transport
 
     async def start_tls(
@@ -75,8 +79,10 @@ class TransportMethods(AsyncioLoop):
         address: Any = None,
         waiter: asyncio.Future[None] | None = None,
         extra: dict[str, Any] | None = None,
-    ) -> _native.DatagramTransport:
+    ) -> asyncio.DatagramTransport:
         self._ensure_fd_no_transport(sock)
+        if own_sockets.has_own_methods(sock):
+            return super()._make_datagram_transport(sock, protocol, address, waiter, extra)
         return _native.DatagramTransport(self, sock, protocol, address, waiter, extra)
 
     def _make_read_pipe_transport(
