@@ -68,13 +68,15 @@ fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
 /// So many contexts a thread keeps for the next calls.
 const KEPT: usize = 1024;
 
+/// A context, and who asked for what runs in copies of it.
+type Kept = Option<(Arc<Origin>, Py<PyAny>)>;
+
 /// A new context for what `origin` asks of a call thread: variables that are set there are gone with
 /// it. The same processes call again and again: the context of each, with who asked in it, is kept in
 /// the place that its number has, until another process wants that, and this is a copy of it.
 pub fn new_context(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> {
     thread_local! {
-        static CONTEXTS: RefCell<[Option<(Arc<Origin>, Py<PyAny>)>; KEPT]> =
-            const { RefCell::new([const { None }; KEPT]) };
+        static CONTEXTS: RefCell<[Kept; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
     }
     let place = origin.caller_number as usize % KEPT;
     let kept = CONTEXTS.with_borrow(|contexts| {
