@@ -53,6 +53,8 @@ def run_forever(loop: ErlangEventLoop) -> None:
     """Until stop(), which ends the runs around this one too."""
     loop._check_closed()
     with _running(loop):
+        # A loop that was stopped before takes one turn, as asyncio's.
+        loop._run_once()
         while not loop._stopping:
             loop._run_once()
 

@@ -157,6 +157,9 @@ def elsewhere():
         loop.call_soon(loop.stop)
         loop.run_forever()
         print("stopped")
+        loop.call_soon(print, "one turn")
+        loop.stop()
+        loop.run_forever()
     finally:
         loop.close()
 
@@ -169,4 +172,4 @@ thread.join()
 @pytest.mark.parametrize("package", PACKAGES)
 def test_loops_that_are_made_later_run_as_before(package: str) -> None:
     """The methods of our class would be replaced by ones that wait on a selector."""
-    prints(package, THREADS, "1\n2\nstopped\n")
+    prints(package, THREADS, "1\n2\nstopped\none turn\n")
