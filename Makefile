@@ -3,6 +3,7 @@
 #   make test STEPS="ct pytest"           some steps only
 #   make test STEPS="pytest" AGAIN=1      only the tests that failed the last time
 #   make build PYTHON=/path/to/python3.13  another interpreter than python3 on the PATH
+#   PERF_BUILD=1 make build               for the CPU of this machine only
 
 export PYTHON ?= python3
 
@@ -28,9 +29,9 @@ build: ## Build the native library and the OTP application
 shell: build ## An Erlang shell with the application started
 	@rebar3 shell
 
-lint: ## Run the checkers only: rustfmt, clippy, xref, dialyzer, ruff, mypy, shellcheck
+lint: ## Run the checkers only: rustfmt, clippy, imports, xref, dialyzer, ruff, mypy, shellcheck
 	@scripts/setup lint
-	@scripts/test rustfmt clippy compile xref dialyzer ruff ruff-format mypy shellcheck
+	@scripts/test rustfmt clippy imports compile xref dialyzer ruff ruff-format mypy shellcheck
 
 format: ## Format Rust and Python
 	@scripts/setup lint

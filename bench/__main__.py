@@ -108,7 +108,7 @@ def measure(asked: argparse.Namespace) -> int:
 
 
 def _command(asked: argparse.Namespace) -> str:
-    """As whoever wants to repeat it would type it."""
+    """The command line that repeats this run."""
     words = [word for word in sys.argv[1:] if word != "run"]
     if words in ([], ["--full"]):
         return "make bench FULL=1" if asked.full else "make bench"

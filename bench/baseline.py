@@ -37,7 +37,7 @@ class Baseline:
     instructions: dict[str, float]
     #: Counts of other compilers are not compared.
     compiler: str = ""
-    #: For whoever reads the file; by processor, too.
+    #: For readers of the file; by processor, too.
     measured_on: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def expected_on(self, processor: str) -> Ratios:

@@ -41,7 +41,7 @@ def factory(name: str) -> Factory:
     if name == "asyncio":
         return asyncio.SelectorEventLoop
     if name not in ("uvloop", "rloop", OURS):
-        raise ValueError(f"there is no loop {name}")
+        raise ValueError(f"unknown loop {name}")
     try:
         module = importlib.import_module(name)
     except ImportError as problem:

@@ -16,7 +16,7 @@ LIMIT = 1800
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """Nanoseconds for an operation, by its name; nothing, and a word on stderr, if it fails."""
+    """Nanoseconds for an operation, by its name; nothing, and a message on stderr, if it fails."""
     command = (
         "cargo",
         "bench",

@@ -1,4 +1,4 @@
-"""Writes README.md: every figure of a run, also those that fell short or are missing."""
+"""Writes README.md: every figure of a run, including the bad and the missing ones."""
 
 # ruff: noqa: RUF001  the dash for no figure, and the sign for times
 
@@ -32,18 +32,20 @@ LONGEST_REASON = 200
 LOOP_GROUPS = [group for group in GROUPS if group not in ("front_ends", "erlang")]
 
 HOW = """\
-Each sample is a process of its own; within a round the loops of a case follow each other, and
-another one begins in each round. erlang_loop runs in a node (`bin/erlang-loop`), the others in the
-plain interpreter of the same Python, which is where people run them. Figures are medians over the
-rounds. The columns with × say how many times better erlang_loop is: the median of the ratios within
-each round, with `?` where the rounds do not agree on who is better. ↓ marks cases in which less is
-better. Every case compares the answers it gets, and counts nothing that was not right.
+Each sample runs in its own process. Within a round the loops take turns at each case, starting
+with a different loop in each round. erlang_loop runs in a node (`bin/erlang-loop`), the others
+in the plain interpreter of the same Python, as their users run them. Figures are medians over
+the rounds. The columns with × say how many times better erlang_loop is: the median of the
+ratios within each round, with `?` if the rounds disagree about which loop is better. ↓ marks
+cases in which less is better. Every case checks the replies it gets, and counts only correct
+ones.
 
-The client is native, epoll and one thread, in a process of its own (TLS: a Python one). `bare` is
-an echo server in Rust without any loop: what this machine allows. CPU is that of the server's whole
-process, in a node with the VM's threads. Some loops read into a new object of 256 KiB for each
-message, which is fast or slow by an accident of malloc's past: all start in the state that is kind
-to them (`bench/run --unkind-malloc` is the other)."""
+The client is a native single-threaded program on epoll, in a process of its own (TLS: a Python
+program). `bare` is an echo server in Rust without any loop: the limit of this machine. CPU is
+that of the server's whole process, in a node including the VM's threads. Some loops read each
+message into a new object of 256 KiB. Whether that is fast depends on what the process has
+allocated and freed before: all start in the state in which it is fast (`bench/run
+--unkind-malloc` selects the other one)."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right_from: int = 1) -> list[str]:
@@ -103,18 +105,18 @@ def write(run: Run) -> str:
 def _opening(run: Run) -> str:
     results, plan = run.results, run.plan
     seconds = f"{plan.budget.seconds:g} s"
-    text = f"Written by `{run.command}`: {plan.rounds} rounds of {seconds} a case."
+    text = f"Written by `{run.command}`: {plan.rounds} rounds of {seconds} per case."
     longer = ", ".join(f'"{GROUPS[group]}"' for group in LONGER_GROUPS)
     text += f" Samples of {longer} take {LONGER} times as long."
     if plan.budget.scale != 1:
-        text += f" Sizes are {plan.budget.scale:g} of the full ones: these figures mean nothing."
+        text += f" Sizes are {plan.budget.scale:g} of the full ones: the figures are meaningless."
     if results.foreign:
         share = statistics.median(results.foreign)
         text += f" Meanwhile other programs used {share:.0%} of the machine's CPU time (median)."
     if plan.in_node:
         text += " All loops ran in a node."
     if plan.unkind_malloc:
-        text += " malloc was in the unkind state (MALLOC_MMAP_THRESHOLD_=131072)."
+        text += " malloc mapped large blocks (MALLOC_MMAP_THRESHOLD_=131072)."
     return text
 
 
@@ -139,8 +141,9 @@ def _in_short(results: Results) -> list[str]:
         return []
     head = ("against", "times better", "times less CPU", "cases", "cases below 1")
     text = (
-        "Geometric means over all cases, and over those whose CPU time is known. In brackets: how "
-        "many times less CPU time the case took, which a client as busy as the server hides."
+        "Geometric means over all cases, and over those whose CPU time was measured. In brackets: "
+        "how many times less CPU time the case took. A rate does not show that if the client is as "
+        "busy as the server."
     )
     return ["## In short", "", text, "", *table(head, rows)]
 
@@ -177,7 +180,7 @@ def _loops(results: Results, group: str) -> list[str]:
 
 
 def _early(results: Results) -> list[str]:
-    """Timers that ran before their time, in any round."""
+    """Timers that ran too early, in any round."""
     rows = []
     for case in measured(results, "timers"):
         most = [_most_early(results, case, name) for name in LOOPS]
@@ -185,7 +188,7 @@ def _early(results: Results) -> list[str]:
             rows.append([case.name, *("–" if value is None else f"{value:.0f}" for value in most)])
     if not rows:
         return []
-    text = "How early a timer was at most, in microseconds; by asyncio's rules none ever is."
+    text = "The largest number of microseconds a timer was early; asyncio allows none to be early."
     return ["## Early timers", "", text, "", *table(("case", *LOOPS), rows), ""]
 
 
@@ -198,10 +201,10 @@ def _unkind(results: Results) -> list[str]:
     if not results.samples:
         return []
     return [
-        "## The same with an unkind malloc",
+        "## The same with a different malloc state",
         "",
-        "`MALLOC_MMAP_THRESHOLD_=131072`: the state of a program that has never freed a large "
-        "block.",
+        "`MALLOC_MMAP_THRESHOLD_=131072`: malloc maps each large block, as in a program that has "
+        "never freed one.",
         "",
         *_loops(results, "network")[2:],
     ]
@@ -233,9 +236,9 @@ def _cpu(results: Results) -> list[str]:
     return [
         "## CPU and latency",
         "",
-        "Microseconds of CPU time for an operation or a request, and the latency that 99 of 100 "
-        "requests did not exceed, in microseconds. `client` is how busy the client was "
-        f"with {OURS}: below 100 % it was not what set the rate.",
+        "Microseconds of CPU time per operation or request, and the 99th percentile of the latency "
+        f"in microseconds. `client` is how busy the client was with {OURS}: below 100 % it did not "
+        "limit the rate.",
         "",
         *table(head, rows),
         "",
@@ -250,7 +253,7 @@ def _front_ends(results: Results) -> list[str]:
     rows = [[case.what, *(cell(results, case, name) for name in columns)] for case in cases]
     cpu = [
         [
-            f"CPU us a request, {case.name}",
+            f"CPU us per request, {case.name}",
             *(figure(median_of(results, case.name, name, "cpu_us")) for name in columns),
         ]
         for case in cases
@@ -259,7 +262,7 @@ def _front_ends(results: Results) -> list[str]:
         f"## {GROUPS['front_ends']}",
         "",
         "`callbacks` and `generators` are `erlang_loop.callbacks` and `erlang_loop.generators`; "
-        "`epoll_` is the least that does the same in plain Python, on `select.epoll`. Requests/s.",
+        "`epoll_` is a minimal equivalent in plain Python, on `select.epoll`. Requests/s.",
         "",
         *table(("case", *columns), [*rows, *cpu]),
         "",
@@ -284,9 +287,9 @@ def _erlang(results: Results) -> list[str]:
         ]
         for case in cases
     ]
-    head = ("case", "what", "unit", "median", "bare", "p50 us", "p99 us", "CPU us a call")
+    head = ("case", "what", "unit", "median", "bare", "p50 us", "p99 us", "CPU us per call")
     text = (
-        "`py`: in a node with default flags, each caller a process that waits for its answer. "
+        "`py`: in a node with default flags; each caller is a process that waits for its reply. "
         "`erlang`: tasks and threads of a Python program in a node (`bin/erlang-loop`)."
     )
     return [f"## {GROUPS['erlang']}", "", text, "", *table(head, rows, right_from=3), ""]
@@ -299,7 +302,7 @@ def _native(native: dict[str, float]) -> list[str]:
     return [
         "## The core",
         "",
-        "Nanoseconds for an operation of `native/event_loop`, by criterion "
+        "Nanoseconds per operation of `native/event_loop`, measured by criterion "
         "(`cargo bench --package event_loop --bench core`).",
         "",
         *table(("operation", "ns"), rows),
@@ -323,4 +326,4 @@ def _missing(results: Results) -> list[str]:
     if not rows:
         return []
     head = ("case", "contender", "", "why")
-    return ["## What could not be measured", "", *table(head, rows, right_from=4), ""]
+    return ["## Not measured", "", *table(head, rows, right_from=4), ""]

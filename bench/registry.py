@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 Factory = Callable[[], asyncio.AbstractEventLoop]
 Loop = asyncio.AbstractEventLoop
@@ -98,7 +98,7 @@ class Case:
     unit: str
     #: The first line of its docstring.
     what: str
-    run: Union[LoopCase, FactoryCase, NamedCase, None]  # noqa: UP007  evaluated by Python 3.9
+    run: LoopCase | FactoryCase | NamedCase | None
     #: "loop": a coroutine function; "factory": makes its loops itself; "named": gets the
     #: contender's name; "erlang": run by an escript.
     kind: str
@@ -130,7 +130,7 @@ GROUPS = {
     "footprint": "Memory and idling",
     "stacks": "Real programs",
     "front_ends": "Front ends",
-    "erlang": "Erlang asks Python, Python asks Erlang",
+    "erlang": "Calls between Erlang and Python",
 }
 
 

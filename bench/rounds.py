@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from bench.contenders import ROOT, command
 from bench.registry import Budget, Case, Sample
@@ -30,11 +30,11 @@ class Failure:
     """No sample, and why."""
 
     reason: str
-    #: The machine lacks something, which is nobody's fault.
+    #: The machine lacks something, which is not an error.
     unavailable: bool = False
 
 
-Result = Union[Sample, Failure]
+Result = Sample | Failure
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Results:
     """By case and contender, one for each round."""
 
     samples: dict[str, dict[str, list[Result]]] = field(default_factory=dict)
-    #: The share of the machine's CPU time that nothing of ours used, but somebody.
+    #: The share of the machine's CPU time that other processes used.
     foreign: list[float] = field(default_factory=list)
 
     def add(self, case: str, contender: str, result: Result) -> None:

@@ -25,7 +25,7 @@ _ALL_CHILDREN = 0x40000000
 #: In seconds; counted.py takes some four.
 LIMIT = 600
 
-#: Nobody else sends it, and who is not watched ignores it.
+#: No other program sends it, and a process that is not traced ignores it.
 _MARK = signal.SIGURG
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -39,7 +39,7 @@ def mark() -> None:
 def count(words: list[str], limit: float = LIMIT) -> int:
     """The instructions of a program's thread between its two marks, in user mode.
 
-    The program prints the thread's number, and goes on when it is told to. It has `limit` seconds
+    The program prints the thread's number, and continues on request. It has `limit` seconds
     to come to its marks.
     """
     with subprocess.Popen(

@@ -27,7 +27,7 @@ def samples(results: Results, case: str, contender: str) -> list[Sample]:
 
 
 def failure(results: Results, case: str, contender: str) -> Failure | None:
-    """Why there is no figure; None if there is one, or nobody asked for one."""
+    """Why there is no figure; None if there is one, or none was requested."""
     failures = results.failures(case, contender)
     return failures[-1] if failures and not samples(results, case, contender) else None
 
@@ -77,7 +77,7 @@ def cost_ratio(results: Results, case: Case, other: str) -> float | None:
 
 
 def times_better(case: Case, ours: float, theirs: float) -> float:
-    # A figure of zero, such as no CPU time at all, is taken as the least that can be told.
+    # A figure of zero, such as no CPU time at all, counts as the least that can be measured.
     ours, theirs = max(ours, 1e-9), max(theirs, 1e-9)
     return theirs / ours if case.less_is_better else ours / theirs
 

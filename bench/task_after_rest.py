@@ -1,5 +1,5 @@
 """What CPython itself needs for the first coroutine after a rest: to call it, to make its task and
-to run it. There is no loop, and the thread is up and has the GIL.
+to run it, without a loop, on a running thread that has the GIL.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import asyncio
 import contextvars
 import statistics
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from bench.registry import Budget, require
 

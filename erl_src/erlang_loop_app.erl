@@ -1,7 +1,7 @@
 %% @doc The application: its supervision tree and the default loop.
 %%
-%% The default loop is made before the tree and outlives every process in it: loops live in the
-%% NIF library, and a router that is restarted finds them again.
+%% The default loop is created before the tree and outlives every process in it: loops live in the
+%% NIF library, and a restarted router finds them again.
 -module(erlang_loop_app).
 
 -behaviour(application).
@@ -10,11 +10,19 @@
 
 -spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
 start(_Type, _Args) ->
+    maybe_start(py_settings:check()).
+
+maybe_start(ok) ->
     case py_event_loop:create_default() of
         ok -> erlang_loop_sup:start_link();
         {error, Reason} -> {error, Reason}
-    end.
+    end;
+maybe_start({error, Reason}) ->
+    {error, Reason}.
 
 -spec stop(term()) -> ok.
 stop(_State) ->
+    %% Python stays up, but takes no calls: if the top supervisor was killed, no process has ended
+    %% the default loop of Python in order.
+    ok = py_nif:python_loop_forget_default(),
     py_event_loop:destroy_default().

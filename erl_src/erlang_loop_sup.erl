@@ -4,21 +4,22 @@
 %% erlang_loop_sup (one_for_one)
 %%   py_event_router       serves all shared loops
 %%   py_event_worker_sup   one py_event_worker for each isolated loop
-%%   py_signals            has the VM handle the signals that loops want
-%%   py_output             hears how group leaders get on with what Python prints
-%%   py_logger             hands Python's log records to logger
-%%   py_interpreter        starts Python when it is needed
-%%   py_calls              looks after the threads of plain functions
-%%   py_questions          has the questions of Python answered
-%%   py_actor_sup          one py_actor for each piece of Python code that has a pid
+%%   py_signals            makes the VM handle the signals that loops want
+%%   py_output             takes the group leaders' replies to what Python prints
+%%   py_logger             passes Python's log records to logger
+%%   py_calls              manages the threads of plain functions
+%%   py_questions          runs Python's calls to Erlang
+%%   py_actor_sup          one py_actor for each Python task or thread that has a pid
+%%   py_interpreter        starts Python when it is needed, ends it when the node stops
 %%   py_event_loop_sup     the default loop
-%%   py_watchdog           sees loops that are stuck
+%%   py_watchdog           detects stuck loops
 %% '''
 %%
-%% one_for_one, because no process keeps what another needs: loops live in the NIF library, a new
-%% router adopts those of the old one, and Python, once up, stays up whoever asked for it.
-%% The router comes first, so that a worker or Python finds one, and those who take what Python
-%% prints and logs before Python; last in, first out at the end.
+%% one_for_one, because no process has state that another needs: loops live in the NIF library, a
+%% new router adopts those of the old one, and Python stays up if the process that started it dies.
+%% The router starts first, so that workers and Python find it. What Python's exit functions may
+%% use (output, logging, calls to Erlang) starts before py_interpreter. Processes stop in the
+%% opposite order.
 -module(erlang_loop_sup).
 
 -behaviour(supervisor).
@@ -50,13 +51,18 @@ init([]) ->
             #{id => py_signals, start => {py_signals, start_link, []}},
             #{id => py_output, start => {py_output, start_link, []}},
             #{id => py_logger, start => {py_logger, start_link, []}},
-            #{id => py_interpreter, start => {py_interpreter, start_link, []}},
             #{id => py_calls, start => {py_calls, start_link, []}},
             #{id => py_questions, start => {py_questions, start_link, []}},
             #{
                 id => py_actor_sup,
                 start => {py_actor_sup, start_link, []},
                 type => supervisor
+            },
+            #{
+                id => py_interpreter,
+                start => {py_interpreter, start_link, []},
+                %% It ends Python when the node stops, and limits that itself (exit_timeout).
+                shutdown => infinity
             },
             #{
                 id => py_event_loop_sup,

@@ -6,27 +6,28 @@
 %% {ok, <<"done">>} = py:call(asyncio, sleep, [0.01, <<"done">>]).
 %% '''
 %%
-%% Modules and functions are named by atoms, UTF-8 binaries or strings; a function's name may be
-%% dotted (`"Class.method"'). It may be a plain function, a coroutine function or anything else
-%% that can be called. Plain functions run on threads of their own, one after another while they
-%% are short, side by side when one takes longer. Coroutines run on the default loop, which is
-%% started when it is first needed; `py_event_loop' has loops of your own.
+%% The names of modules and functions are atoms, UTF-8 binaries or strings; a function's name may be
+%% dotted (`"Class.method"'). The function may be a plain function, a coroutine function or any
+%% other callable. Plain functions run on call threads: one after another while they are short,
+%% concurrently when one takes longer. Coroutines run on the default loop, which is started when it
+%% is first needed; `py_event_loop' starts other loops.
 %%
-%% An answer is `{ok, Value}' or `{error, Reason}'. An exception of Python is a map, see
-%% `docs/values.md'; other reasons are atoms:
+%% Calls return `{ok, Value}' or `{error, Reason}'. A Python exception is a map, see
+%% `docs/values.md'; other reasons are:
 %%
 %% <ul>
-%% <li>`timeout': it took too long. The coroutine is cancelled at its `await'; a plain function
+%% <li>`timeout': the timeout expired. A coroutine is cancelled at its `await'; a plain function
 %%     cannot be stopped and is logged instead.</li>
-%% <li>`cancelled': by {@link cancel/1}, or it cancelled itself.</li>
+%% <li>`cancelled': by {@link cancel/1}, or the coroutine cancelled itself.</li>
 %% <li>`loop_down': the loop ended before the coroutine did.</li>
-%% <li>`overload': as many requests wait as may.</li>
-%% <li>`deadlock': the loop waits, in Python's `erlang.call', for what the calling process
-%%     does.</li>
+%% <li>`overload': the limit of pending requests is reached.</li>
+%% <li>`deadlock': the loop is blocked in Python's `erlang.call', waiting for the calling
+%%     process.</li>
+%% <li>`{no_loop, Name}': no loop has this name; `{no_pool, Name}': no pool.</li>
 %% <li>`not_started': the application `erlang_loop' is not running.</li>
 %% </ul>
 %%
-%% When the calling process dies, what it asked for is cancelled as after a time-out.
+%% When the calling process dies, its requests are cancelled, as after a timeout.
 -module(py).
 
 -export([call/3, call/4, call/5]).
@@ -37,13 +38,21 @@
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
--export([ask/3, submit_to/2, ask_again/1, is_timeout/1]).
+-export([ask/3, ask_once/3, submit_to/2, ask_again/1, is_timeout/1]).
 
 -export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
+
+-include("py_misuse.hrl").
 
 -define(TIMEOUT, 5000).
 %% Milliseconds.
 -define(AT_ONCE, 2).
+
+%% The timeouts that `receive' accepts.
+-define(IS_TIMEOUT(Timeout),
+    (Timeout =:= infinity orelse
+        (is_integer(Timeout) andalso Timeout >= 0 andalso Timeout < 1 bsl 32))
+).
 
 %% A module or a function.
 -type name() :: atom() | binary() | string().
@@ -57,22 +66,25 @@
     | deadlock
     | not_started
     | noproc
+    %% No process has this name.
+    | {no_loop, atom()}
+    | {no_pool, atom()}
     %% An exception.
     | map()
-    %% Python could not be started, and why.
+    %% Why Python could not be started.
     | term().
 -type result() :: {ok, term()} | {error, reason()}.
 
 -record(py_task, {
-    %% The answer comes as `{py_reply, Token, result()}'.
+    %% The reply is `{py_reply, Token, result()}'.
     token :: reference(),
     owner :: pid(),
     task :: py_nif:task()
 }).
 
-%% Something that was submitted. Only the process that submitted it can await it.
+%% A submitted call. Only the process that submitted it can await it.
 -opaque task() :: #py_task{}.
-%% A reference, which is in the messages of the stream.
+%% A reference, which is part of the stream's messages.
 -type stream() :: py_stream:stream().
 
 %% @equiv call(Module, Function, Args, #{}, 5000)
@@ -85,10 +97,13 @@ call(Module, Function, Args) ->
 call(Module, Function, Args, Kwargs) ->
     call(Module, Function, Args, Kwargs, ?TIMEOUT).
 
-%% @doc Calls a Python function and waits for its answer, at most `Timeout' milliseconds.
+%% @doc Calls a Python function and waits for its result, at most `Timeout' milliseconds.
 -spec call(name(), name(), [term()], kwargs(), timeout()) -> result().
 call(Module, Function, Args, Kwargs, Timeout) ->
-    ask(default, {call, Module, Function, Args, Kwargs}, Timeout).
+    ?EXPLAINED(
+        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {timeout, Timeout}],
+        ask(default, {call, Module, Function, Args, Kwargs}, Timeout)
+    ).
 
 %% @equiv eval(Code, #{}, 5000)
 -spec eval(code()) -> result().
@@ -100,25 +115,32 @@ eval(Code) ->
 eval(Code, Variables) ->
     eval(Code, Variables, ?TIMEOUT).
 
-%% @doc The value of an expression, which sees `Variables' and what {@link exec/1} left in the
-%% node's one shell module, `erlang_loop_shell'. A coroutine is awaited.
+%% @doc Returns the value of an expression, which can use `Variables' and the names that
+%% {@link exec/1} has defined in the node's shell module, `erlang_loop_shell'. A coroutine is
+%% awaited.
 -spec eval(code(), kwargs(), timeout()) -> result().
 eval(Code, Variables, Timeout) ->
-    ask(default, {eval, text(Code), Variables}, Timeout).
+    ?EXPLAINED(
+        [{code, Code}, {variables, Variables}, {timeout, Timeout}],
+        ask(default, {eval, text(Code), Variables}, Timeout)
+    ).
 
 %% @equiv exec(Code, 5000)
 -spec exec(code()) -> ok | {error, reason()}.
 exec(Code) ->
     exec(Code, ?TIMEOUT).
 
-%% @doc Runs statements in the node's one shell module, `erlang_loop_shell': what they define is
-%% there for later calls, of all processes.
+%% @doc Runs statements in the node's shell module, `erlang_loop_shell': later calls, from any
+%% process, can use the names they define.
 -spec exec(code(), timeout()) -> ok | {error, reason()}.
 exec(Code, Timeout) ->
-    case ask(default, {exec, text(Code), #{}}, Timeout) of
-        {ok, _} -> ok;
-        {error, Reason} -> {error, Reason}
-    end.
+    ?EXPLAINED(
+        [{code, Code}, {timeout, Timeout}],
+        case ask(default, {exec, text(Code), #{}}, Timeout) of
+            {ok, _} -> ok;
+            {error, Reason} -> {error, Reason}
+        end
+    ).
 
 text(Code) ->
     case unicode:characters_to_binary(Code) of
@@ -131,37 +153,46 @@ text(Code) ->
 submit(Module, Function, Args) ->
     submit(Module, Function, Args, #{}).
 
-%% @doc Starts a call and does not wait; {@link await/2}, {@link yield/2} and {@link cancel/1}
-%% take the task.
+%% @doc Starts a call and returns a task at once, for {@link await/2}, {@link yield/2} and
+%% {@link cancel/1}.
 -spec submit(name(), name(), [term()], kwargs()) -> {ok, task()} | {error, reason()}.
 submit(Module, Function, Args, Kwargs) ->
-    submit_to(default, {call, Module, Function, Args, Kwargs}).
+    ?EXPLAINED(
+        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
+        submit_to(default, {call, Module, Function, Args, Kwargs})
+    ).
 
 %% @equiv await(Task, 5000)
 -spec await(task()) -> result().
 await(Task) ->
     await(Task, ?TIMEOUT).
 
-%% @doc Waits for a task's answer. After `Timeout' milliseconds the task is cancelled. A task that
-%% was awaited before, also in vain, is `{error, noproc}'.
+%% @doc Waits for a task's result. After `Timeout' milliseconds the task is cancelled. A task that
+%% was awaited before, even if that timed out, returns `{error, noproc}'.
 -spec await(task(), timeout()) -> result().
-await(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =:= self() ->
-    %% An open task answers, gives up or fails; one that is not has its answer in the mailbox
-    %% already, or was awaited before.
+await(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when
+    Owner =:= self(), ?IS_TIMEOUT(Timeout)
+->
+    %% An open task replies, times out or fails. Otherwise its reply is already in the mailbox, or
+    %% it was awaited before.
     case py_nif:task_is_open(Task) of
         true -> wait(Token, Task, Timeout);
         false -> taken(Token, {error, noproc})
-    end.
+    end;
+await(Task, Timeout) ->
+    error(badarg, [Task, Timeout], py_misuse:info(not_awaitable(Task, Timeout))).
 
 %% @equiv yield(Task, 0)
 -spec yield(task()) -> {value, result()} | timeout.
 yield(Task) ->
     yield(Task, 0).
 
-%% @doc As `rpc:nb_yield/2': waits for a task's answer, and the task goes on after `Timeout'
-%% milliseconds without one.
+%% @doc Waits for a task's result, as `rpc:nb_yield/2' does: if there is none after `Timeout'
+%% milliseconds, the task continues.
 -spec yield(task(), timeout()) -> {value, result()} | timeout.
-yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =:= self() ->
+yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when
+    Owner =:= self(), ?IS_TIMEOUT(Timeout)
+->
     case py_nif:task_is_open(Task) of
         true ->
             receive
@@ -170,37 +201,52 @@ yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when Owner =
             end;
         false ->
             {value, taken(Token, {error, noproc})}
-    end.
+    end;
+yield(Task, Timeout) ->
+    error(badarg, [Task, Timeout], py_misuse:info(not_awaitable(Task, Timeout))).
 
-%% @doc Cancels a task: a coroutine gets `CancelledError' at its `await', and its end is the
-%% answer (`{error, cancelled}', unless it catches that); what has not begun will not begin; a
-%% plain function that runs is left alone and logged. Any process may do it, any number of times.
+not_awaitable(#py_task{owner = Owner}, _) when Owner =/= self() ->
+    #{1 => io_lib:format("a task that ~p submitted: only that process can await it", [Owner])};
+not_awaitable(#py_task{}, Timeout) ->
+    #{2 => py_misuse:text(timeout, Timeout)};
+not_awaitable(Task, _) ->
+    #{1 => py_misuse:text(task, Task)}.
+
+%% @doc Cancels a task. A coroutine gets `CancelledError' at its `await'; the task's result is then
+%% `{error, cancelled}', unless the coroutine catches the exception. A call that has not started is
+%% never started. A running plain function continues and is logged. Any process may cancel a task,
+%% any number of times.
 %%
-%% A stream ends in the same way, and a plain generator is closed after the item that it is at.
-%% When its consumer cancels it, no message of it is in the mailbox afterwards, nor comes later;
-%% when another process does, the consumer gets `{error, cancelled}'.
+%% A stream ends in the same way; a plain generator is closed after the current item. When its
+%% consumer cancels it, its mailbox contains no message of the stream afterwards, and none arrives
+%% later. When another process cancels it, the consumer gets `{error, cancelled}'.
 -spec cancel(task() | stream()) -> ok.
 cancel(#py_task{task = Task}) ->
     py_nif:task_cancel(Task);
 cancel(Stream) when is_reference(Stream) ->
-    py_stream:cancel(Stream).
+    ?EXPLAINED([{stream, Stream}], py_stream:cancel(Stream));
+cancel(Task) ->
+    error(badarg, [Task], py_misuse:info(#{1 => py_misuse:text(task_or_stream, Task)})).
 
 %% @equiv cast(Module, Function, Args, #{})
 -spec cast(name(), name(), [term()]) -> ok | {error, reason()}.
 cast(Module, Function, Args) ->
     cast(Module, Function, Args, #{}).
 
-%% @doc Has a function called and does not want its answer. It goes on when the calling process
-%% dies. An exception is logged.
+%% @doc Calls a function asynchronously and discards the result. The call continues if the calling
+%% process dies. An exception is logged.
 -spec cast(name(), name(), [term()], kwargs()) -> ok | {error, reason()}.
 cast(Module, Function, Args, Kwargs) ->
-    case hand_in(undefined, default, {call, Module, Function, Args, Kwargs}) of
-        {ok, _} -> ok;
-        {error, Reason} -> {error, Reason}
-    end.
+    ?EXPLAINED(
+        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
+        case hand_in(undefined, default, {call, Module, Function, Args, Kwargs}) of
+            {ok, _} -> ok;
+            {error, Reason} -> {error, Reason}
+        end
+    ).
 
-%% @doc The value of an answer; raises `{python, Reason}' for an error. The shell and crash reports
-%% print such an error with Python's traceback.
+%% @doc Returns `Value' for `{ok, Value}'; raises `{python, Reason}' for `{error, Reason}'. The
+%% shell and crash reports print such an error with Python's traceback.
 %%
 %% ```
 %% 4.0 = py:value(py:call(math, sqrt, [16])).
@@ -211,7 +257,7 @@ value({ok, Value}) ->
 value({error, Reason}) ->
     erlang:error({python, Reason}, none, [{error_info, #{module => py_error}}]).
 
-%% @doc The `Reason' of `{error, Reason}' as text: Python's traceback for an exception.
+%% @doc Formats the `Reason' of `{error, Reason}' as text: Python's traceback for an exception.
 -spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) ->
     py_error:format(Reason).
@@ -226,30 +272,32 @@ stream(Module, Function, Args) ->
 stream(Module, Function, Args, Kwargs) ->
     stream(Module, Function, Args, Kwargs, #{}).
 
-%% @doc Has a function called and sends what it yields, as it is demanded, to the calling process:
-%% `{py_stream, Stream, {data, Item}}', and at the end `{py_stream, Stream, done}' or
+%% @doc Calls a function and sends the items it yields, as far as there is demand, to the calling
+%% process: `{py_stream, Stream, {data, Item}}', and at the end `{py_stream, Stream, done}' or
 %% `{py_stream, Stream, {error, Reason}}'.
 %%
-%% It may be an asynchronous generator, a coroutine function that answers one, a plain generator,
-%% or anything else whose answer can be iterated over. Asynchronous ones run on a loop; plain ones
-%% on the threads of plain functions, which they hold only while they make items.
+%% The function may be an asynchronous generator, a coroutine function that returns one, a plain
+%% generator, or any function that returns an iterable. Asynchronous generators run on a loop,
+%% plain ones on call threads, which they occupy only while they produce items.
 %%
-%% Options: `demand', the items that are wanted from the beginning (none unless given); `to', the
-%% consumer, if that is not the calling process; `loop'. When the consumer dies, the stream is
-%% cancelled.
+%% Options: `demand', the initial demand (0 by default); `to', the consumer, if that is not the
+%% calling process; `loop'. When the consumer dies, the stream is cancelled.
 -spec stream(name(), name(), [term()], kwargs(), py_stream:options()) ->
     {ok, stream()} | {error, reason()}.
 stream(Module, Function, Args, Kwargs, Options) ->
-    case py_event_loop:target(Options) of
-        {error, Reason} -> {error, Reason};
-        {Target, Rest} -> py_stream:start(Target, {call, Module, Function, Args, Kwargs}, Rest)
-    end.
+    ?EXPLAINED(
+        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {stream_options, Options}],
+        case py_event_loop:target(Options) of
+            {error, Reason} -> {error, Reason};
+            {Target, Rest} -> py_stream:start(Target, {call, Module, Function, Args, Kwargs}, Rest)
+        end
+    ).
 
-%% @doc So many more items are wanted. The end of a stream is found when an item after the last
-%% one is wanted. Without effect on a stream that has ended.
+%% @doc Adds demand for more items. The end of a stream is reported only when there is demand for an
+%% item after the last one. No effect on a stream that has ended.
 -spec demand(stream(), pos_integer()) -> ok.
 demand(Stream, Count) ->
-    py_stream:demand(Stream, Count).
+    ?EXPLAINED([{stream, Stream}, {demand, Count}], py_stream:demand(Stream, Count)).
 
 %% @equiv fold(Fun, Acc, Module, Function, Args, #{}, #{})
 -spec fold(fun((term(), Acc) -> Acc), Acc, name(), name(), [term()]) ->
@@ -263,16 +311,26 @@ fold(Fun, Acc, Module, Function, Args) ->
 fold(Fun, Acc, Module, Function, Args, Kwargs) ->
     fold(Fun, Acc, Module, Function, Args, Kwargs, #{}).
 
-%% @doc As `lists:foldl/3' over the items of a stream. If `Fun' raises, the stream is cancelled.
+%% @doc Folds over the items of a stream, as `lists:foldl/3'. If `Fun' raises, the stream is
+%% cancelled.
 %%
 %% Options: `timeout', the milliseconds that the next item may take (5,000); `demand', how many
-%% items may be under way (32); `loop'.
+%% items may be in flight (32); `loop'.
 -spec fold(
     fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs(), py_stream:fold_options()
 ) -> {ok, Acc} | {error, reason()}.
-fold(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(Fun, 2) ->
-    Step = fun(Item, Before) -> {cont, Fun(Item, Before)} end,
-    fold_while(Step, Acc, Module, Function, Args, Kwargs, Options).
+fold(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        [
+            {{function, 2}, Fun}, {any, Acc}, {name, Module}, {name, Function},
+            {args, Args}, {kwargs, Kwargs}, {fold_options, Options}
+        ],
+        begin
+            is_function(Fun, 2) orelse error(badarg),
+            Step = fun(Item, Before) -> {cont, Fun(Item, Before)} end,
+            fold_while(Step, Acc, Module, Function, Args, Kwargs, Options)
+        end
+    ).
 
 %% @equiv fold_while(Fun, Acc, Module, Function, Args, #{}, #{})
 -spec fold_while(fun((term(), Acc) -> {cont | halt, Acc}), Acc, name(), name(), [term()]) ->
@@ -287,8 +345,8 @@ fold_while(Fun, Acc, Module, Function, Args) ->
 fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
     fold_while(Fun, Acc, Module, Function, Args, Kwargs, #{}).
 
-%% @doc As {@link fold/7}; `Fun' says with each item whether to go on: `{cont, Acc}', or to cancel
-%% the stream: `{halt, Acc}'.
+%% @doc Like {@link fold/7}; for each item `Fun' returns `{cont, Acc}' to continue, or `{halt, Acc}'
+%% to cancel the stream.
 -spec fold_while(
     fun((term(), Acc) -> {cont | halt, Acc}),
     Acc,
@@ -298,24 +356,40 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
     kwargs(),
     py_stream:fold_options()
 ) -> {ok, Acc} | {error, reason()}.
-fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) when is_function(Fun, 2) ->
-    case py_event_loop:target(Options) of
-        {error, Reason} ->
-            {error, Reason};
-        {Target, Rest} ->
-            py_stream:fold(Fun, Acc, Target, {call, Module, Function, Args, Kwargs}, Rest)
-    end.
+fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        [
+            {{function, 2}, Fun}, {any, Acc}, {name, Module}, {name, Function},
+            {args, Args}, {kwargs, Kwargs}, {fold_options, Options}
+        ],
+        case py_event_loop:target(Options) of
+            {error, Reason} ->
+                {error, Reason};
+            {Target, Rest} ->
+                py_stream:fold(Fun, Acc, Target, {call, Module, Function, Args, Kwargs}, Rest)
+        end
+    ).
 
 %% @private
 -spec ask(py_nif:task_target(), py_nif:task_work(), timeout()) -> result().
 ask(Target, Work, Timeout) ->
-    %% Before it is asked: nobody would take the answer.
+    case ask_once(Target, Work, Timeout) of
+        {refused, Reason} -> {error, Reason};
+        Result -> Result
+    end.
+
+%% @private
+%% @doc As ask/3. `refused': the request has not been started, and never will be.
+-spec ask_once(py_nif:task_target(), py_nif:task_work(), timeout()) ->
+    result() | {refused, reason()}.
+ask_once(Target, Work, Timeout) ->
+    %% Checked before the request is sent: otherwise no process would take the reply.
     is_timeout(Timeout) orelse error(badarg),
-    %% Made here, so that `receive' skips what was in the mailbox before.
+    %% Created here, so that `receive' skips the messages that are already in the mailbox.
     Token = make_ref(),
     case py_nif:task_ask(Token, Target, Work) of
         {ok, Task} when Timeout > ?AT_ONCE ->
-            %% Nearly all answers come at once. What takes longer hears of the caller's death.
+            %% Nearly all replies arrive at once. Only a longer call monitors its caller.
             receive
                 {py_reply, Token, Result} -> Result
             after ?AT_ONCE ->
@@ -327,20 +401,20 @@ ask(Target, Work, Timeout) ->
         {error, not_started} ->
             case ask_again(fun() -> py_nif:task_submit(Token, Target, Work) end) of
                 {ok, Task} -> wait(Token, Task, Timeout);
-                {error, Reason} -> {error, Reason}
+                {error, Reason} -> {refused, Reason}
             end;
         {error, Reason} ->
-            {error, Reason}
+            {refused, Reason}
     end.
 
 %% @private
-%% @doc After `{error, not_started}': starts Python and the default loop, and asks once more.
+%% @doc After `{error, not_started}': starts Python and the default loop, and retries once.
 -spec ask_again(fun(() -> {ok, Task} | {error, reason()})) -> {ok, Task} | {error, reason()}.
 ask_again(Ask) ->
     case ensure_started() of
         ok ->
             case Ask() of
-                %% There is a default loop, and it is just ending.
+                %% The default loop exists, and is just ending.
                 {error, not_started} -> {error, loop_down};
                 Answer -> Answer
             end;
@@ -349,10 +423,9 @@ ask_again(Ask) ->
     end.
 
 %% @private
-%% @doc Whether `receive' takes it.
+%% @doc Whether `receive' accepts the timeout.
 -spec is_timeout(term()) -> boolean().
-is_timeout(infinity) -> true;
-is_timeout(Timeout) -> is_integer(Timeout) andalso Timeout >= 0 andalso Timeout < 1 bsl 32.
+is_timeout(Timeout) -> ?IS_TIMEOUT(Timeout).
 
 left(infinity) -> infinity;
 left(Timeout) -> Timeout - ?AT_ONCE.
@@ -374,7 +447,7 @@ hand_in(Token, Target, Work) ->
             Answer
     end.
 
-%% The task answers, or fails when its loop ends: one message in every case.
+%% The task replies, or fails when its loop ends: one message in every case.
 wait(Token, Task, Timeout) ->
     receive
         {py_reply, Token, Result} -> Result
@@ -385,7 +458,7 @@ give_up(Token, Task) ->
     case py_nif:task_give_up(Task) of
         %% No message will come.
         ok -> {error, timeout};
-        %% It came this moment.
+        %% It has just arrived.
         done -> taken(Token, {error, timeout})
     end.
 
@@ -395,13 +468,13 @@ taken(Token, Otherwise) ->
     after 0 -> Otherwise
     end.
 
-%% Python and the default loop, when they are first needed.
+%% Starts Python and the default loop, when they are first needed.
 -spec ensure_started() -> ok | {error, reason()}.
 ensure_started() ->
     try py_interpreter:ensure_started() of
         ok -> py_event_loop_sup:ensure_default();
         {error, Reason} -> {error, Reason}
     catch
-        %% It is not there, or was killed or shut down meanwhile.
+        %% The process is not running, or was killed or shut down meanwhile.
         exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.

@@ -1,16 +1,16 @@
-%% @doc A pid for Python code: a process that stands for a coroutine or a thread of Python. What is
-%% sent to it, Python reads (`erlang.mailbox()'); who links to it or monitors it hears of the end
-%% of the code; when it is killed, the coroutine is cancelled.
+%% @doc A pid for Python code: a process that represents a Python coroutine or thread. Python reads
+%% the messages sent to it (`erlang.mailbox()'). The process ends when the code does, so it can be
+%% linked and monitored; when it is killed, the coroutine is cancelled.
 %%
-%% Python makes one with `erlang.spawn' and `erlang.self'. Erlang starts a coroutine function as
-%% an actor of its own, below any supervisor:
+%% Python creates one with `erlang.spawn' and `erlang.self'. Erlang starts a coroutine function as
+%% an actor below any supervisor:
 %%
 %% ```
 %% {ok, Actor} = py_actor:start_link(my_module, my_actor, [1, 2]),
 %% Actor ! hello.
 %% '''
 %%
-%% It ends with `normal', or with `{py_exception, Exception}' (see `docs/values.md'), with
+%% It exits with `normal', with `{py_exception, Exception}' (see `docs/values.md'), with
 %% `{shutdown, cancelled}' if the task was cancelled in Python, with `loop_down' if its loop ended,
 %% or with the reason of an `erlang.Error' of kind `exit'.
 %%
@@ -18,11 +18,11 @@
 %%
 %% <ul>
 %% <li>`{'$py_end', Reason}', from Python: the code has ended.</li>
-%% <li>`{'$py_question', Question}', from Python: do something as this process (monitor, link).</li>
+%% <li>`{'$py_question', Question}', from Python: run it in this process (monitor, link).</li>
 %% <li>`{py_reply, Token, Result}', from the loop: the coroutine that Erlang started has ended.</li>
-%% <li>`{'EXIT', Pid, Reason}': Python hears of it if it linked to `Pid' itself, as an exception.
-%%     If not, it is as for any process: it ends with `Reason', unless that is `normal'.</li>
-%% <li>`{'$gen_call', From, Request}', of `gen_server:call/2,3': Python gets a fun in the place of
+%% <li>`{'EXIT', Pid, Reason}': raised as an exception in Python if Python linked to `Pid' itself.
+%%     If not, this process exits with `Reason', unless that is `normal'.</li>
+%% <li>`{'$gen_call', From, Request}', of `gen_server:call/2,3': Python gets a fun in place of
 %%     `From', and calls it with the reply.</li>
 %% <li>`{system, From, Request}': for `sys'.</li>
 %% </ul>
@@ -37,18 +37,20 @@
 -export([begin_link/1, init/2]).
 -export([system_continue/3, system_terminate/4, system_get_state/1, system_code_change/4]).
 
+-include("py_misuse.hrl").
+
 -compile({no_auto_import, [monitor/1, demonitor/2, link/1, unlink/1]}).
 
 -export_type([beginning/0, options/0]).
 
-%% How it comes about: Python has the code running, or it is to be started.
+%% How it begins: the Python code is already running, or is to be started.
 -type beginning() ::
     {adopt, py_nif:mailbox()}
     | {run, py_nif:task_target(), fun((py_nif:mailbox()) -> py_nif:task_work())}.
 -type options() :: #{
     %% Of the child.
     id => term(),
-    %% The loop it runs on; the default loop if none is given.
+    %% The loop it runs on. Default: the default loop.
     loop => py_event_loop:loop(),
     module := py:name(),
     function := py:name(),
@@ -58,28 +60,32 @@
 -record(state, {
     parent :: pid(),
     mailbox :: py_nif:mailbox(),
-    %% Of the answer of a coroutine that Erlang started.
+    %% Of the reply of a coroutine that Erlang started.
     token :: undefined | reference()
 }).
 
-%% @doc Starts a coroutine function of Python as an actor, on the default loop. It is linked to the
-%% calling process. A module or a function that does not exist is `{error, {py_exception, _}}'.
+%% @doc Starts a Python coroutine function as an actor on the default loop, linked to the calling
+%% process. Returns `{error, {py_exception, _}}' if the module or the function does not exist.
 -spec start_link(py:name(), py:name(), [term()]) -> {ok, pid()} | {error, py:reason()}.
 start_link(Module, Function, Args) ->
-    found_link(default, Module, Function, Args).
+    ?EXPLAINED(
+        [{name, Module}, {name, Function}, {args, Args}],
+        found_link(default, Module, Function, Args)
+    ).
 
-%% @doc As {@link start_link/3}, on a loop that Erlang started.
+%% @doc Like {@link start_link/3}, on a loop that Erlang started.
 -spec start_link(py_event_loop:loop(), py:name(), py:name(), [term()]) ->
     {ok, pid()} | {error, py:reason()}.
-start_link(Loop, Module, Function, Args) when is_pid(Loop) ->
-    found_link(Loop, Module, Function, Args);
-start_link(Loop, Module, Function, Args) when is_atom(Loop) ->
-    case whereis(Loop) of
-        undefined -> {error, loop_down};
-        Pid -> start_link(Pid, Module, Function, Args)
-    end.
+start_link(Loop, Module, Function, Args) ->
+    ?EXPLAINED(
+        [{loop, Loop}, {name, Module}, {name, Function}, {args, Args}],
+        case py_event_loop:find(Loop) of
+            {ok, Pid} -> found_link(Pid, Module, Function, Args);
+            {error, Reason} -> {error, Reason}
+        end
+    ).
 
-%% @doc For your supervisor.
+%% @doc A child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(#{module := Module, function := Function} = Options) ->
     Args = maps:get(args, Options, []),
@@ -90,37 +96,39 @@ child_spec(#{module := Module, function := Function} = Options) ->
         end,
     #{id => maps:get(id, Options, Function), start => {?MODULE, start_link, Start}}.
 
-%% The module is imported on a call thread, where that holds up nobody.
-found_link(Target, Module, Function, Args) when is_list(Args) ->
+%% The module is imported on a call thread, where that blocks no loop.
+found_link(Target, Module, Function, Args) ->
+    is_list(Args) orelse error(badarg),
     Name = [name(Module), name(Function)],
-    %% infinity: an import takes as long as it takes.
+    %% infinity: an import may take any time.
     case py:call(<<"erlang.actors">>, <<"_check">>, Name, #{}, infinity) of
-        {ok, _} -> begin_link({run, Target, work(<<"_run_function">>, Name ++ [Args])});
+        {ok, _} -> begin_link({run, Target, work(<<"_run_function">>, Name, #{args => Args})});
         {error, Exception} when is_map(Exception) -> {error, {py_exception, Exception}};
         {error, Reason} -> {error, Reason}
     end.
 
-work(Function, Args) ->
-    fun(Mailbox) -> {call, <<"erlang.actors">>, Function, [Mailbox | Args], #{}} end.
+work(Function, Args, Kwargs) ->
+    fun(Mailbox) -> {call, <<"erlang.actors">>, Function, [Mailbox | Args], Kwargs} end.
 
 name(Name) when is_binary(Name) -> Name;
 name(Name) when is_atom(Name) -> atom_to_binary(Name);
-name(Name) when is_list(Name) -> unicode:characters_to_binary(Name).
+name(Name) when is_list(Name) -> unicode:characters_to_binary(Name);
+name(_) -> error(badarg).
 
 %% @private
-%% @doc Starts the process of Python code that runs.
+%% @doc Starts the process of running Python code.
 -spec adopt(py_nif:mailbox()) -> pid().
 adopt(Mailbox) ->
     started(py_actor_sup:start_actor({adopt, Mailbox})).
 
 %% @private
-%% @doc Starts an actor for a thread of Python: `Actor' is a Python object.
+%% @doc Starts an actor for a Python thread: `Actor' is a Python object.
 -spec spawn_on_default(Actor :: reference()) -> pid().
 spawn_on_default(Actor) ->
-    %% Here, not while the supervisor waits: Python code that a loop begins with may want a pid.
+    %% Here, not while the supervisor waits: a loop's init code may need a pid.
     ok = py_interpreter:ensure_started(),
     ok = py_event_loop_sup:ensure_default(),
-    started(py_actor_sup:start_actor({run, default, work(<<"_run_object">>, [Actor])})).
+    started(py_actor_sup:start_actor({run, default, work(<<"_run_object">>, [Actor], #{})})).
 
 started({ok, Pid}) -> Pid;
 started({error, Reason}) -> error(Reason).
@@ -139,7 +147,7 @@ init(Parent, Beginning) ->
             ok = proc_lib:init_ack({ok, self()}),
             loop(#state{parent = Parent, mailbox = Mailbox, token = Token});
         {error, Reason} ->
-            %% So that the parent has no exit signal of something that never was.
+            %% So that the parent gets no exit signal of a process that never started.
             true = erlang:unlink(Parent),
             proc_lib:init_ack({error, Reason})
     end.
@@ -194,8 +202,8 @@ reason({error, Reason}) -> Reason.
 -spec monitor(pid() | atom() | {atom(), node()}) -> reference().
 monitor(Process) ->
     Monitor = erlang:monitor(process, Process),
-    %% The VM keeps the signal back until this process does something else. Python must not hear
-    %% of the monitor before it is there: what it does next would overtake it.
+    %% The VM delays the monitor signal until this process does something else. Python must not get
+    %% its reply before that: its next request could overtake the monitor.
     true = erlang:yield(),
     Monitor.
 
@@ -209,7 +217,7 @@ demonitor(Monitor, Options) ->
 link(Pid) ->
     erlang:link(Pid).
 
-%% Its death may be in the mailbox by now, and nobody wants to hear of it any more.
+%% Discards an exit signal of the process that is already in the mailbox.
 %% @private
 -spec unlink(pid()) -> true.
 unlink(Pid) ->

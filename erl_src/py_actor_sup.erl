@@ -1,7 +1,6 @@
-%% @doc Supervises the processes of Python code that has a pid. They are temporary: what a process
-%% stands for is a running coroutine or thread, which nobody but its own code can start again. An
-%% actor that is to be restarted is started by `py_actor:start_link/3,4' below a supervisor of
-%% yours.
+%% @doc Supervises the processes of Python tasks and threads that have a pid. They are temporary: a
+%% process represents a running coroutine or thread, which a supervisor cannot start again. Start an
+%% actor that is to be restarted with `py_actor:start_link/3,4' below your own supervisor.
 -module(py_actor_sup).
 
 -behaviour(supervisor).

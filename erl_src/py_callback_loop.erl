@@ -1,13 +1,13 @@
-%% @doc A loop whose callbacks are messages to a process: what `py_event_loop:start_link/1' starts
-%% when it is given `callbacks'. Python has no part in it.
+%% @doc A loop whose callbacks are messages to a process, without Python. Started by
+%% `py_event_loop:start_link/1' with the option `callbacks'.
 %%
 %% The receiver gets `{py_event, Loop, CallbackId, read | write | timer}'. `Loop' is the pid of
-%% this process; `CallbackId' is the number that was given to `py_nif:add_reader/3',
-%% `py_nif:add_writer/3' or `py_nif:call_later/3' together with the loop's reference. A watch is
-%% told once: `py_nif:start_reader/1' or `py_nif:start_writer/1' asks for the next event, as
-%% `{active, once}' does for sockets.
+%% this process; `CallbackId' is the number passed to `py_nif:add_reader/3', `py_nif:add_writer/3'
+%% or `py_nif:call_later/3' together with the loop's reference. Each watch reports one event:
+%% `py_nif:start_reader/1' or `py_nif:start_writer/1' requests the next one, as `{active, once}'
+%% does for sockets.
 %%
-%% It owns the loop, and keeps it: when it ends, so does the loop, and it ends with its receiver.
+%% It is the owner and keeper of the loop: when it ends, so does the loop. It ends with its receiver.
 %% Takes the messages of {@link py_keeper}, the receiver's `DOWN', and the calls below.
 -module(py_callback_loop).
 
@@ -35,13 +35,14 @@ start_link(#{callbacks := Receiver} = Options) when
 ->
     started(gen_server:start_link(?MODULE, Receiver, []));
 start_link(Options) ->
-    error(badarg, [Options]).
+    Why = "a loop with callbacks takes the pid of a process of this node, a name, and nothing else",
+    error(badarg, [Options], py_misuse:info(#{1 => Why})).
 
 started({ok, Pid}) -> {ok, Pid};
 started({error, Reason}) -> {error, Reason};
 started(ignore) -> {error, ignore}.
 
-%% @doc The loop's reference, for `py_nif'.
+%% @doc Returns the loop's reference, for `py_nif'.
 -spec ref(pid() | atom()) -> {ok, py_nif:loop_ref()}.
 ref(Loop) ->
     gen_server:call(Loop, ref, infinity).
@@ -62,7 +63,7 @@ init(Receiver) ->
     {reply, term(), #state{}} | {stop, normal, {ok, []}, #state{}}.
 handle_call(ref, _From, #state{loop = Loop} = State) ->
     {reply, {ok, Loop}, State};
-%% From py_event_loop:stop/2. There are no tasks here that could be left.
+%% From py_event_loop:stop/2. There are no tasks that could remain.
 handle_call(stop, _From, State) ->
     {stop, normal, {ok, []}, State};
 handle_call(Call, {From, _}, State) ->
@@ -79,7 +80,7 @@ handle_info({'DOWN', Monitor, process, _, _}, #state{receiver = Monitor} = State
     {stop, normal, State};
 handle_info({'EXIT', _, Reason}, State) ->
     {stop, Reason, State};
-%% Somebody called py_nif:event_loop_destroy/1.
+%% py_nif:event_loop_destroy/1 was called.
 handle_info({loop_closed, _, _} = Message, #state{timers = Timers} = State) ->
     {stop, normal, State#state{timers = py_keeper:handle(Message, Timers)}};
 handle_info(Message, #state{timers = Timers} = State) ->

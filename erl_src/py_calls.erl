@@ -1,5 +1,4 @@
-%% @doc Looks after the threads that requests run on: sets their limits, and logs what nobody
-%% waits for.
+%% @doc Sets the limits of the threads that run requests, and logs functions whose caller has gone.
 %%
 %% Takes these messages, all from native code:
 %%
@@ -7,17 +6,22 @@
 %% <li>`{call_given_up, Id, Name}': the caller of a function that runs timed out, cancelled or
 %%     died. Python functions cannot be stopped from outside.</li>
 %% <li>`{call_ended, Id, Name, Milliseconds}': that function has ended now.</li>
-%% <li>`{stream_ended, Id, Name, Milliseconds}': the same, of a plain generator that was closed or
-%%     is through with the item it was at.</li>
+%% <li>`{left_ended, Id, Name, Milliseconds}': the same for the import of a function's module, and for
+%%     a plain generator that was closed or has finished the item it was making. Logged only if it
+%%     took long.</li>
+%% <li>`{threads_taken, Threads, Waiting, [{Name, Caller, Milliseconds, Thread}]}': for a second, all
+%%     call threads have run these calls, or a call has waited for a thread. Not sent again before a
+%%     thread is free and no call waits.</li>
+%% <li>`{py_stacks, Token, Result}': the stacks requested for that report.</li>
 %% <li>`{cast_failed, Name, Exception}': a cast raised.</li>
-%% <li>`{late_failure, Name, Exception}': what was cancelled raised something else.</li>
+%% <li>`{late_failure, Name, Exception}': a cancelled coroutine raised another exception.</li>
 %% </ul>
 %%
 %% Settings in the application environment: `call_threads' (64) threads at most, `call_queue'
 %% (100000) waiting calls at most, `call_nesting' (1000) threads that wait for Erlang at most
 %% (`erlang.call': they do not count as call threads), `loop_threads' (8) threads before loops
-%% share them, `call_warning' (5000): log a function that still runs for
-%% nobody after so many milliseconds.
+%% share them, `call_warning' (5000): log a function that still runs
+%% this many milliseconds after its caller has gone.
 -module(py_calls).
 
 -behaviour(gen_server).
@@ -29,9 +33,23 @@
 
 -record(state, {
     warn_after :: non_neg_integer(),
-    %% Functions that run for nobody.
-    given_up = #{} :: #{pos_integer() => reference()}
+    %% Running functions whose caller has gone.
+    given_up = #{} :: #{pos_integer() => reference()},
+    %% Reports whose stacks have been requested.
+    reports = #{} :: #{integer() => report()}
 }).
+
+-type report() :: {
+    Threads :: non_neg_integer(),
+    Waiting :: non_neg_integer(),
+    [{Name :: binary(), Caller :: pid() | undefined, Milliseconds :: non_neg_integer(), integer()}]
+}.
+
+%% How long to wait for the GIL before stacks are read without it.
+-define(STACKS_MS, 250).
+%% The calls shown in a report, and the frames of each.
+-define(CALLS, 16).
+-define(FRAMES, 6).
 
 -spec start_link() -> {ok, pid()} | {error, term()}.
 start_link() ->
@@ -49,20 +67,15 @@ info() ->
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    Setting = fun(Key, Default) -> application:get_env(erlang_loop, Key, Default) end,
+    Setting = fun py_settings:value/1,
     ok = py_nif:calls_started(
-        self(),
-        Setting(call_threads, 64),
-        Setting(call_queue, 100_000),
-        Setting(call_nesting, 1000)
+        self(), Setting(call_threads), Setting(call_queue), Setting(call_nesting)
     ),
-    ok = py_nif:python_loop_threads(Setting(loop_threads, 8)),
+    ok = py_nif:python_loop_threads(Setting(loop_threads)),
     ok = py_nif:value_limits(
-        Setting(max_integer_bytes, 1 bsl 20),
-        Setting(max_value_parts, 30_000_000),
-        Setting(max_new_atoms, 100_000)
+        Setting(max_integer_bytes), Setting(max_value_parts), Setting(max_new_atoms)
     ),
-    {ok, #state{warn_after = Setting(call_warning, 5000)}}.
+    {ok, #state{warn_after = Setting(call_warning)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.
 handle_call(Call, {From, _}, State) ->
@@ -81,7 +94,7 @@ handle_info({call_given_up, Id, Name}, #state{given_up = GivenUp} = State) ->
 handle_info({timeout, _, {still_running, Id, Name}}, #state{given_up = GivenUp} = State) ->
     case GivenUp of
         #{Id := _} ->
-            ?LOG_WARNING("Python's ~ts still runs ~p ms after its caller gave it up", [
+            ?LOG_WARNING("Python function ~ts is still running ~p ms after its caller timed out, cancelled or died", [
                 Name, State#state.warn_after
             ]);
         #{} ->
@@ -91,23 +104,69 @@ handle_info({timeout, _, {still_running, Id, Name}}, #state{given_up = GivenUp} 
 handle_info({call_ended, Id, Name, Milliseconds}, State) ->
     log_end(Name, Milliseconds),
     {noreply, forget(Id, State)};
-handle_info({stream_ended, Id, Name, Milliseconds}, State) ->
-    %% Closing one is nothing to write about, unless somebody read above that it takes long.
+handle_info({left_ended, Id, Name, Milliseconds}, State) ->
+    %% Logged only if it was logged before that it takes long.
     _ = [log_end(Name, Milliseconds) || Milliseconds >= State#state.warn_after],
     {noreply, forget(Id, State)};
+handle_info({threads_taken, Threads, Waiting, Calls}, #state{reports = Reports} = State) ->
+    Report = {Threads, Waiting, Calls},
+    Token = erlang:unique_integer(),
+    case py_nif:watchdog_stacks(Token, ?STACKS_MS) of
+        ok ->
+            {noreply, State#state{reports = Reports#{Token => Report}}};
+        {error, Reason} ->
+            log_taken(Report, {error, Reason}),
+            {noreply, State}
+    end;
+handle_info({py_stacks, Token, Result}, #state{reports = Reports} = State) ->
+    case maps:take(Token, Reports) of
+        {Report, Rest} ->
+            log_taken(Report, Result),
+            {noreply, State#state{reports = Rest}};
+        error ->
+            %% This process was restarted.
+            {noreply, State}
+    end;
 handle_info({cast_failed, Name, Exception}, State) ->
-    ?LOG_ERROR("A cast to Python's ~ts failed:~n~ts", [Name, py_error:format(Exception)]),
+    ?LOG_ERROR("A cast to Python function ~ts failed:~n~ts", [Name, py_error:format(Exception)]),
     {noreply, State};
 handle_info({late_failure, Name, Exception}, State) ->
     Text = py_error:format(Exception),
-    ?LOG_ERROR("Python's ~ts failed after its caller gave it up:~n~ts", [Name, Text]),
+    ?LOG_ERROR("Python function ~ts failed after its caller timed out, cancelled or died:~n~ts", [Name, Text]),
     {noreply, State};
 handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),
     {noreply, State}.
 
 log_end(Name, Milliseconds) ->
-    ?LOG_WARNING("Python's ~ts ended ~p ms after its caller gave it up", [Name, Milliseconds]).
+    ?LOG_WARNING("Python function ~ts ended ~p ms after its caller timed out, cancelled or died", [
+        Name, Milliseconds
+    ]).
+
+%% The calls that have run longest are shown.
+log_taken({Threads, Waiting, Calls}, Result) ->
+    Oldest = lists:reverse(lists:keysort(3, Calls)),
+    {Shown, Others} = lists:split(min(?CALLS, length(Oldest)), Oldest),
+    More = [io_lib:format("... and ~b more calls~n", [length(Others)]) || Others =/= []],
+    ?LOG_WARNING(
+        "No call thread has been free for a second. Threads: ~b (see call_threads); waiting calls: ~b."
+        " The threads run:~n~ts~ts",
+        [Threads, Waiting, taken_calls(Shown, Result), More],
+        #{threads => Threads, waiting => Waiting, functions => [Name || {Name, _, _, _} <- Calls]}
+    ).
+
+taken_calls(Calls, {ok, Dump}) ->
+    Stacks = maps:from_list(py_stack_dump:threads(Dump)),
+    [
+        [taken_call(Call), [[Line, $\n] || Line <- lists:sublist(maps:get(Thread, Stacks, []), ?FRAMES)]]
+     || {_, _, _, Thread} = Call <- Calls
+    ];
+taken_calls(Calls, {error, Reason}) ->
+    [lists:map(fun taken_call/1, Calls), io_lib:format("Their stacks cannot be read: ~ts~n", [Reason])].
+
+taken_call({Name, Caller, Milliseconds, _}) ->
+    For = [io_lib:format(" for ~p", [Caller]) || is_pid(Caller)],
+    io_lib:format("~ts~s, ~b ms so far~n", [Name, For, Milliseconds]).
 
 forget(Id, #state{given_up = GivenUp} = State) ->
     case maps:take(Id, GivenUp) of

@@ -1,8 +1,7 @@
-%% @doc What `bin/erlang-loop' starts: python's command line in this node.
+%% @doc The entry point of `bin/erlang-loop': runs python's command line in this node.
 %%
-%% Everything that can be told from the outside is python's own doing: once the application is up
-%% and the environment chosen, `Py_RunMain' gets the arguments as they were typed, and the process
-%% ends the way it ends python.
+%% This module only starts the application and selects the environment. CPython's `Py_RunMain'
+%% then gets the arguments as they were typed, and ends the process as it ends python.
 -module(py_command).
 
 -export([main/0]).
@@ -10,44 +9,45 @@
 %% @doc Runs the arguments after `-extra'. Returns at once; the program ends the node.
 -spec main() -> ok.
 main() ->
-    %% The first argument is how the program was called, as in every command line.
+    %% The first argument is the name of the program, as in every command line.
     Arguments = arguments(),
     give_up_signals(),
-    %% For py_signals: whose process this is.
+    %% For py_signals.
     ok = application:set_env(erlang_loop, runs_command, true),
+    _ = application:load(erlang_loop),
+    case {py_settings:wrong(application), py_python_choice:for_command()} of
+        {[], {ok, {Paths, SwitchInterval}}} -> run(Paths, SwitchInterval, Arguments);
+        {[Sentence | _], _} -> fail(Sentence);
+        {_, {error, Sentence}} -> fail(Sentence)
+    end.
+
+run(Paths, SwitchInterval, Arguments) ->
     case application:ensure_all_started(erlang_loop) of
-        {ok, _} -> run(Arguments);
+        {ok, _} -> start_python(Paths, SwitchInterval, Arguments);
         {error, Reason} -> fail(io_lib:format("erlang_loop does not start: ~p", [Reason]))
     end.
 
-run(Arguments) ->
-    case py_python_choice:switch_interval() of
-        {ok, Interval} -> run(Interval, Arguments);
-        {error, Reason} -> fail(Reason)
-    end.
-
-run(SwitchInterval, Arguments) ->
-    Paths = py_python_choice:paths(),
+start_python(Paths, SwitchInterval, Arguments) ->
     case py_nif:python_command(executable(), Paths, SwitchInterval, Arguments) of
         ok -> ok;
         {error, Reason} -> fail(Reason)
     end.
 
-%% init:get_plain_arguments/0 has them as text; python wants the bytes, whatever they are.
+%% init:get_plain_arguments/0 returns text; python needs the original bytes.
 arguments() ->
     {ok, Line} = file:read_file("/proc/self/cmdline"),
     [_Program | Words] = binary:split(Line, <<0>>, [global]),
     [<<"-extra">> | Arguments] = lists:dropwhile(fun(Word) -> Word =/= <<"-extra">> end, Words),
-    %% Each word ends with a zero, the last one too.
+    %% Each word ends with a zero, including the last one.
     lists:droplast(Arguments).
 
-%% A python is killed by these; the VM would stop in an orderly way, write a crash dump, and
-%% ignore the end of children. SIGINT is not among the VM's: +Bd leaves it alone.
+%% These signals kill a python process. The VM would stop in order, write a crash dump, or ignore
+%% the end of children. SIGINT is not handled by the VM because of +Bd.
 give_up_signals() ->
     Signals = [sigterm, sigusr1, sigquit, sigchld],
     lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, default) end, Signals).
 
-%% The first of these with a Python of the version the library was built with: the active virtual
+%% The first of these whose Python has the version the library was built with: the active virtual
 %% environment, the project's own, the interpreter itself.
 executable() ->
     #{python := Built, python_version := Version} = py_python_choice:build_info(),
@@ -82,8 +82,8 @@ warned(Active, Found, Version, Executable) ->
 python(Venv) ->
     unicode:characters_to_binary(filename:join([Venv, "bin", "python"])).
 
-%% As venv, virtualenv and uv write it down; starting the interpreter to ask would take longer
-%% than all the rest. "none" for a folder that is no virtual environment.
+%% Read from the file that venv, virtualenv and uv write; starting the interpreter to ask it would
+%% take longer than everything else. "none" for a folder that is not a virtual environment.
 venv_version(Venv) ->
     case file:read_file(filename:join(Venv, "pyvenv.cfg")) of
         {ok, Text} ->

@@ -1,4 +1,4 @@
-%% @doc Errors of Python as text.
+%% @doc Formats Python errors as text.
 %%
 %% ```
 %% {error, Reason} = py:call(math, sqrt, [-1]),
@@ -8,8 +8,8 @@
 %% ```
 %% ValueError: math domain error
 %% '''
-%% and for code in Python the familiar traceback above it. {@link py:value/1} raises errors that
-%% the shell and crash reports print this way.
+%% and for Python code the usual traceback above it. {@link py:value/1} raises errors that the shell
+%% and crash reports print in this way.
 -module(py_error).
 
 -export([format/1, format_error/2]).
@@ -18,35 +18,79 @@
 -define(CAUSE, "\nThe above exception was the direct cause of the following exception:\n\n").
 -define(CONTEXT, "\nDuring handling of the above exception, another exception occurred:\n\n").
 
-%% @doc The text of the `Reason' in `{error, Reason}', which ends with a newline: Python's own
-%% traceback for an exception, a sentence for other reasons.
+%% @doc Formats the `Reason' of `{error, Reason}': Python's own traceback for an exception, a
+%% sentence for other reasons. The text ends with a newline.
 -spec format(py:reason()) -> unicode:chardata().
 format(#{type := _, message := _, traceback := _} = Exception) ->
     {Text, _} = exception(Exception, 0, false),
     Text;
-format(timeout) ->
-    "there was no answer in time\n";
-format(cancelled) ->
-    "it was cancelled\n";
-format(loop_down) ->
-    "the loop ended before the coroutine did\n";
-format(overload) ->
-    "too many requests wait\n";
-format(noproc) ->
-    "the task has been awaited before\n";
-format(not_started) ->
-    "the application erlang_loop is not running\n";
+format(Text) when is_binary(Text) ->
+    [Text, $\n];
+format({init_failed, Exception}) ->
+    ["the loop does not start, because its init code raised:\n", format(Exception)];
+format({loop_failed, Exception}) ->
+    ["the loop failed:\n", format(Exception)];
+format({py_exception, Exception}) ->
+    format(Exception);
+format({bad_option, What, Why}) ->
+    io_lib:format("wrong option ~0tP: ~ts~n", [What, 30, Why]);
+format({bad_settings, Sentences}) ->
+    [[Sentence, $\n] || Sentence <- Sentences];
+format({no_loop, Name}) ->
+    io_lib:format(
+        "no loop is registered as ~tp; py_event_loop:which_loops/0 lists those there are~n", [Name]
+    );
+format({no_pool, Name}) ->
+    io_lib:format("no pool is registered as ~tp~n", [Name]);
+format({already_started, Pid}) ->
+    io_lib:format("~p has this name already~n", [Pid]);
+format(Reason) when is_atom(Reason) ->
+    [sentence(Reason), $\n];
 format(Reason) ->
     io_lib:format("~tp~n", [Reason]).
 
-%% @doc For `erl_error': how an error that {@link py:value/1} raised is shown.
+sentence(timeout) ->
+    "there was no answer in time";
+sentence(cancelled) ->
+    "it was cancelled, by py:cancel/1 or by Python code";
+sentence(loop_down) ->
+    "the loop ended before it answered, or the process is not a loop";
+sentence(overload) ->
+    "too many requests wait, or are unanswered: \"Limits\" in docs/calls.md has the settings";
+sentence(deadlock) ->
+    "the loop waits, in erlang.call, for the process that calls it, and neither would ever answer: "
+    "coroutines use erlang.async_call";
+sentence(noproc) ->
+    "the task has been awaited before, or the process does not exist";
+sentence(not_started) ->
+    "the application is not running: application:ensure_all_started(erlang_loop) starts it";
+sentence(panicked) ->
+    "the native library failed, which is a fault of erlang_loop: please report it";
+sentence(occupied) ->
+    "a program of the command line has Python's main thread";
+sentence(closed) ->
+    "the loop has been closed";
+sentence(stale) ->
+    "the reference is of another loop, or its watch or timer has ended or was replaced";
+sentence(callbacks) ->
+    "the loop sends its events to a process, and cannot be polled";
+sentence(Reason) ->
+    %% Errors of the operating system: ebadf, eperm.
+    case file:format_error(Reason) of
+        "unknown POSIX error" ++ _ -> atom_to_list(Reason);
+        Text -> io_lib:format("~ts (~ts)", [Text, Reason])
+    end.
+
+%% @doc For `erl_error': how an error that {@link py:value/1} raised, or a wrong option, is shown.
 -spec format_error(term(), erlang:stacktrace()) -> #{reason => unicode:chardata()}.
 format_error({python, Reason}, _Stacktrace) ->
+    #{reason => string:trim(format(Reason), trailing)};
+format_error({bad_option, _, _} = Reason, _Stacktrace) ->
     #{reason => string:trim(format(Reason), trailing)};
 format_error(_Reason, _Stacktrace) ->
     #{}.
 
-%% As Python's `traceback' module prints it: what came before an exception is above it, and the
+%% As Python's `traceback' module prints it: an exception's cause or context is above it, and the
 %% members of a group are below it, framed by bars. `Open': the frame of a group ends with this
 %% exception, and has no lower edge yet.
 exception(Exception, Depth, Open) ->
@@ -77,6 +121,9 @@ own(#{exceptions := Members, traceback := Frames} = Exception, Depth, Open) ->
     {Listed, Open1} = members(Members, 1, Inside, Open),
     {[Heading, framed(Inside, body(Exception)), Listed], Open1}.
 
+%% Python's own text includes the line, with carets below the position, and the notes.
+body(#{traceback := Frames, syntax := #{text := Text}}) ->
+    [[frame(Frame) || Frame <- Frames], Text];
 body(#{traceback := Frames, notes := Notes} = Exception) ->
     [[frame(Frame) || Frame <- Frames], last_line(Exception), [[Note, $\n] || Note <- Notes]].
 
@@ -109,8 +156,7 @@ frame(#{file := File, line := Line, function := Function, source := Source}) ->
         [["    ", Source, $\n] || Source =/= <<>>]
     ].
 
-%% `ValueError: text'. Python leaves out where its own exceptions, and those of a program, are
-%% from.
+%% `ValueError: text'. Python omits the module of its own exceptions and of those in `__main__'.
 last_line(#{type := Type, message := Message}) ->
     Class =
         case Type of

@@ -1,7 +1,7 @@
-%% @doc Loops as Erlang code uses them.
+%% @doc Starts and uses loops from Erlang.
 %%
 %% A loop that Erlang starts is a process: link to it, supervise it, name it. Coroutines run on
-%% the loop's thread, plain functions beside it, so that they never hold it up.
+%% the loop's thread, plain functions on call threads, so that they never block it.
 %%
 %% ```
 %% {ok, Loop} = py_event_loop:start_link(#{init => <<"import asyncio">>}),
@@ -11,13 +11,14 @@
 -module(py_event_loop).
 
 -include_lib("kernel/include/logger.hrl").
+-include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
 -export([get_loop/0, loop_ref/1]).
-%% For py.
--export([target/1]).
+%% For py and py_actor.
+-export([target/1, find/1]).
 %% For erlang_loop_app.
 -export([create_default/0, destroy_default/0]).
 
@@ -30,28 +31,28 @@
     %% Python code to run on the loop's thread before the loop takes requests. If it raises, the
     %% loop does not start.
     init => unicode:chardata(),
-    %% Always `true': the loop has a process of its own, and ends with it.
+    %% Always `true': the loop has its own process, and ends with it.
     isolated => true,
-    %% `own': a thread for this loop alone. `shared' (unless given): the first loops have a thread
-    %% each, beyond `loop_threads' (8) of them they share. A loop stays on its thread for life; a
-    %% thread that is busy gets no more loops.
+    %% `own': a thread for this loop alone. `shared' (default): the first loops get a thread each,
+    %% above `loop_threads' (8) loops share threads. A loop stays on its thread for life; a busy
+    %% thread gets no more loops.
     thread => own | shared,
-    %% How the loop's thread waits before the VM waits for it: microseconds to `spin' at most,
-    %% milliseconds to wait by itself (`warm'); `beam': neither. Implies `thread => own'.
+    %% How the loop's thread waits before it parks in the VM: at most `spin' microseconds of
+    %% spinning, then `warm' milliseconds in the kernel; `beam': neither. Implies `thread => own'.
     waiting => beam | #{spin => non_neg_integer(), warm => non_neg_integer()},
-    %% Requests that may wait for the loop; more are `{error, overload}'. 100,000 unless given.
+    %% Requests that may wait for the loop; further ones return `{error, overload}'.
+    %% Default: 100,000.
     max_queue => pos_integer(),
-    %% Requests that may be unanswered, also those that run; more are `{error, overload}'.
-    %% 1,000,000 unless given.
+    %% Requests without a reply, including running ones; further ones return `{error, overload}'.
+    %% Default: 1,000,000.
     max_tasks => pos_integer(),
-    %% Milliseconds that tasks have to end when they are cancelled at the loop's end; 5,000
-    %% unless given.
+    %% Milliseconds that cancelled tasks have to end when the loop shuts down. Default: 5,000.
     patience => non_neg_integer(),
-    %% What to do when it is stuck, if not what the application's `stuck_policy' says.
+    %% What to do when the loop is stuck. Default: the application's `stuck_policy'.
     stuck_policy => py_watchdog:policy(),
     %% For py_event_loop_sup.
     default => boolean(),
-    %% No Python: events go to this process, see py_callback_loop. With `name' only.
+    %% Without Python: events are sent to this process, see py_callback_loop. Only with `name'.
     callbacks => pid()
 }.
 -type task_info() :: #{
@@ -71,19 +72,19 @@
 
 -define(DEFAULT, {?MODULE, default_loop}).
 
-%% @doc Starts a loop, and the process that owns it. An option that is unknown or wrong raises
-%% `{bad_option, What, Why}'. Python is not troubled before something is asked of the loop, unless
-%% it has init code. With `callbacks' there is neither thread nor Python: the loop's events are
-%% messages to a process.
+%% @doc Starts a loop and the process that owns it. An unknown or invalid option raises
+%% `{bad_option, What, Why}'. The loop gets a thread and Python objects with its first request, or
+%% at once if it has init code. With `callbacks' there is neither thread nor Python: the loop's
+%% events are messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
 start_link(#{callbacks := _} = Options) ->
     py_callback_loop:start_link(Options);
 start_link(Options) ->
     py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
-%% @doc For your supervisor. A loop that is started again is a fresh one, its init code run. One
-%% that is shut down cancels its tasks and waits for them for its `patience'; what does not end is
-%% logged.
+%% @doc A child specification for your supervisor. A restarted loop is a fresh one, which runs its
+%% init code. A loop that is shut down cancels its tasks and waits for them, for at most `patience';
+%% tasks that do not end are logged.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(Options) ->
     #{
@@ -97,18 +98,28 @@ child_spec(Options) ->
 stop(Loop) ->
     stop(Loop, infinity).
 
-%% @doc Ends a loop: it takes no more requests, cancels its tasks, gives them their time, runs
-%% the finalizers of asynchronous generators and closes. Answers the tasks that did not end. A
-%% loop whose thread does not come back from some Python code is left to itself after `Timeout'
-%% milliseconds: its process ends, and `{error, timeout}' is the answer.
+%% @doc Shuts a loop down: it takes no more requests, cancels its tasks and waits for them, runs
+%% the finalizers of asynchronous generators and closes. Returns the tasks that did not end. If the
+%% loop's thread does not return from Python code within `Timeout' milliseconds, the loop's process
+%% ends and `{error, timeout}' is returned.
 -spec stop(loop(), timeout()) -> {ok, [task_info()]} | {error, timeout | noproc}.
 stop(Loop, Timeout) ->
+    ?EXPLAINED([{loop, Loop}, {timeout, Timeout}], stop_checked(Loop, Timeout)).
+
+stop_checked(Loop, Timeout) ->
+    py:is_timeout(Timeout) orelse error(badarg),
+    case find(Loop) of
+        {ok, Pid} -> stop_process(Pid, Timeout);
+        {error, {no_loop, _}} -> {error, noproc}
+    end.
+
+stop_process(Loop, Timeout) ->
     try py_event_loop_server:stop(Loop, Timeout) of
         {ok, Left} -> {ok, lists:map(fun task_info/1, Left)}
     catch
         exit:{timeout, _} ->
             ?LOG_WARNING("~p is left behind: it did not end within ~p ms", [Loop, Timeout]),
-            _ = [exit(Pid, kill) || Pid <- [pid(Loop)], is_pid(Pid)],
+            true = exit(Loop, kill),
             {error, timeout};
         exit:_ ->
             {error, noproc}
@@ -127,10 +138,16 @@ run(Loop, Module, Function, Args, Kwargs) ->
 %% @doc As `py:call/5', on this loop.
 -spec run(loop(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
 run(Loop, Module, Function, Args, Kwargs, Timeout) ->
-    case pid(Loop) of
-        undefined -> {error, loop_down};
-        Pid -> py:ask(Pid, {call, Module, Function, Args, Kwargs}, Timeout)
-    end.
+    ?EXPLAINED(
+        [
+            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {timeout, Timeout}
+        ],
+        case find(Loop) of
+            {ok, Pid} -> py:ask(Pid, {call, Module, Function, Args, Kwargs}, Timeout);
+            {error, Reason} -> {error, Reason}
+        end
+    ).
 
 %% @equiv submit(Loop, Module, Function, Args, #{})
 -spec submit(loop(), py:name(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
@@ -142,10 +159,13 @@ submit(Loop, Module, Function, Args) ->
 -spec submit(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Loop, Module, Function, Args, Kwargs) ->
-    case pid(Loop) of
-        undefined -> {error, loop_down};
-        Pid -> py:submit_to(Pid, {call, Module, Function, Args, Kwargs})
-    end.
+    ?EXPLAINED(
+        [{loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
+        case find(Loop) of
+            {ok, Pid} -> py:submit_to(Pid, {call, Module, Function, Args, Kwargs});
+            {error, Reason} -> {error, Reason}
+        end
+    ).
 
 %% @equiv stream(Loop, Module, Function, Args, #{}, #{})
 -spec stream(loop(), py:name(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
@@ -162,27 +182,36 @@ stream(Loop, Module, Function, Args, Kwargs) ->
 -spec stream(loop(), py:name(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Loop, Module, Function, Args, Kwargs, Options) ->
-    py:stream(Module, Function, Args, Kwargs, Options#{loop => Loop}).
+    ?EXPLAINED(
+        [
+            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {stream_options, Options}
+        ],
+        begin
+            is_map(Options) orelse error(badarg),
+            py:stream(Module, Function, Args, Kwargs, Options#{loop => Loop})
+        end
+    ).
 
-%% The loop that options name, and the other options.
+%% Splits the options into the loop and the rest.
 %% @private
 -spec target(#{loop => loop(), atom() => term()}) ->
-    {py_nif:task_target(), #{atom() => term()}} | {error, loop_down}.
-target(Options) ->
-    case maps:take(loop, Options) of
-        error ->
-            {default, Options};
-        {Loop, Rest} ->
-            case pid(Loop) of
-                undefined -> {error, loop_down};
-                Pid -> {Pid, Rest}
-            end
-    end.
+    {py_nif:task_target(), #{atom() => term()}} | {error, {no_loop, atom()}}.
+target(#{loop := Loop} = Options) ->
+    case find(Loop) of
+        {ok, Pid} -> {Pid, maps:remove(loop, Options)};
+        {error, Reason} -> {error, Reason}
+    end;
+target(#{} = Options) ->
+    {default, Options};
+target(_) ->
+    error(badarg).
 
-%% @doc The requests that wait for the loop, all that are not answered yet, and how long its
-%% turns take: what is ready waits for the turn before it. `lag' has the number of turns, the
-%% longest in microseconds, and how many took less than so many microseconds but more than the
-%% entry before; a bound of `infinity' comes last. The turn that runs now is not in it.
+%% @doc Returns the number of requests that wait for the loop, of all requests without a reply, and
+%% how long the loop's turns take, which delays events that become ready meanwhile. `lag' has the
+%% number of turns, the longest one in microseconds, and a histogram: how many turns took at most
+%% this many microseconds but more than the previous bound; the last bound is `infinity'. The
+%% current turn is not included.
 -spec info(loop()) ->
     {ok, #{
         pid := pid(),
@@ -190,12 +219,12 @@ target(Options) ->
         unanswered := non_neg_integer(),
         lag := lag()
     }}
-    | {error, loop_down}.
+    | {error, loop_down | {no_loop, atom()}}.
 info(Loop) ->
-    case pid(Loop) of
-        undefined ->
-            {error, loop_down};
-        Pid ->
+    case ?EXPLAINED([{loop, Loop}], find(Loop)) of
+        {error, Reason} ->
+            {error, Reason};
+        {ok, Pid} ->
             case {py_nif:python_loop_of(Pid), py_nif:loop_lag(Pid)} of
                 {{ok, Queued, Unanswered}, {ok, Turns, Longest, Counts}} ->
                     {ok, #{
@@ -217,18 +246,18 @@ lag(Turns, LongestNs, Counts) ->
         histogram => lists:zip(Bounds, Counts)
     }.
 
-%% @doc What runs on the loop. The loop itself answers, so one that is stuck does not:
+%% @doc Returns the tasks of the loop. The loop itself replies, so a stuck loop returns
 %% `{error, timeout}'.
 -spec tasks(loop()) -> {ok, [task_info()]} | {error, py:reason()}.
 tasks(Loop) ->
-    case pid(Loop) of
-        undefined ->
-            {error, loop_down};
-        Pid ->
+    case ?EXPLAINED([{loop, Loop}], find(Loop)) of
+        {error, Reason} ->
+            {error, Reason};
+        {ok, Pid} ->
             Work = {inline, <<"erlang_loop.served">>, <<"describe_tasks">>, [], #{}},
             case py:ask(Pid, Work, 5000) of
                 {ok, Tasks} -> {ok, lists:map(fun task_info/1, Tasks)};
-                {error, Reason} -> {error, Reason}
+                {error, Why} -> {error, Why}
             end
     end.
 
@@ -240,7 +269,7 @@ task_info({Name, State, Runs, Stack}) ->
         stack => [#{file => F, line => L, function => Fun} || {F, L, Fun} <- Stack]
     }.
 
-%% @doc The loops that Erlang processes own, the default loop among them if there is one.
+%% @doc Returns the loops that Erlang processes own, including the default loop if it exists.
 -spec which_loops() -> [{Name :: atom(), pid()}].
 which_loops() ->
     [{registered_name(Pid), Pid} || Pid <- py_nif:python_loop_owners()].
@@ -251,14 +280,30 @@ registered_name(Pid) ->
         _ -> undefined
     end.
 
-pid(Loop) when is_pid(Loop), node(Loop) =:= node() -> Loop;
-pid(Loop) when is_atom(Loop) -> whereis(Loop).
+%% A name may belong to a loop that its supervisor is replacing: that is not an error of the caller.
+%% @private
+-spec find(loop()) -> {ok, pid()} | {error, {no_loop, atom()}}.
+find(Loop) when is_pid(Loop), node(Loop) =:= node() ->
+    {ok, Loop};
+find(Loop) when is_atom(Loop) ->
+    case whereis(Loop) of
+        Pid when is_pid(Pid) -> {ok, Pid};
+        _ -> {error, {no_loop, Loop}}
+    end;
+find(_) ->
+    error(badarg).
 
 %% @doc The reference of a loop that was started with `callbacks', for `py_nif' calls.
--spec loop_ref(loop()) -> {ok, py_nif:loop_ref()} | {error, loop_down}.
+-spec loop_ref(loop()) -> {ok, py_nif:loop_ref()} | {error, loop_down | {no_loop, atom()}}.
 loop_ref(Loop) ->
+    case ?EXPLAINED([{loop, Loop}], find(Loop)) of
+        {ok, Pid} -> ref_of(Pid);
+        {error, Reason} -> {error, Reason}
+    end.
+
+ref_of(Pid) ->
     try
-        py_callback_loop:ref(Loop)
+        py_callback_loop:ref(Pid)
     catch
         exit:_ -> {error, loop_down}
     end.

@@ -3,6 +3,8 @@
 -module(py_event_loop_options).
 
 -export([check/1]).
+%% For py_event_loop_pool.
+-export([bad/2]).
 -export_type([checked/0]).
 
 %% For `py_nif:python_loop_start/2', and the rest.
@@ -54,6 +56,10 @@ micros(spin, #{spin := Micros}) -> Micros;
 micros(warm, #{warm := Millis}) -> Millis * 1000;
 micros(_, #{}) -> -1.
 
+-define(OPTIONS, [
+    "name", "init", "isolated", "thread", "waiting", "max_queue", "max_tasks", "patience",
+    "stuck_policy", "callbacks"
+]).
 -define(IS_UP_TO(Value, Max), (is_integer(Value) andalso Value >= 0 andalso Value =< Max)).
 
 valid(name, Name) when is_atom(Name), Name =/= undefined ->
@@ -92,7 +98,7 @@ valid(max_tasks, Limit) ->
 valid(patience, Millis) when is_integer(Millis), Millis >= 0 ->
     ok;
 valid(patience, Millis) ->
-    bad({patience, Millis}, "milliseconds");
+    bad({patience, Millis}, "a number of milliseconds");
 valid(stuck_policy, Policy) when Policy =:= report; Policy =:= interrupt; Policy =:= restart ->
     ok;
 valid(stuck_policy, Policy) ->
@@ -100,7 +106,7 @@ valid(stuck_policy, Policy) ->
 valid(default, Default) when is_boolean(Default) ->
     ok;
 valid(Key, Value) ->
-    bad({Key, Value}, "no such option").
+    bad({Key, Value}, "no such option; there are " ++ lists:flatten(lists:join(", ", ?OPTIONS))).
 
 valid_waiting(spin, Micros) when ?IS_UP_TO(Micros, 1_000_000) ->
     ok;
@@ -115,4 +121,4 @@ valid_waiting(Key, Value) ->
 
 -spec bad(term(), string()) -> no_return().
 bad(What, Why) ->
-    error({bad_option, What, Why}).
+    error({bad_option, What, Why}, none, [{error_info, #{module => py_error}}]).

@@ -1,4 +1,4 @@
-%% @doc A number of loops that share their work.
+%% @doc Several loops that share their work.
 %%
 %% ```
 %% {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 4}),
@@ -6,17 +6,19 @@
 %% ok = py_event_loop_pool:stop(my_pool).
 %% '''
 %%
-%% The pool is a supervisor, simple_one_for_one: its loops know nothing of each other, all are
-%% started alike, and all end at the same time, so that the end of a pool takes no longer than
-%% that of one loop. A loop that ends is replaced by a fresh one, its init code run; the others
-%% go on. They are registered as `my_pool_1', `my_pool_2' and so on.
+%% The pool is a supervisor, simple_one_for_one: its loops are independent, all are started alike,
+%% and all end at the same time, so that a pool ends as fast as one loop. A loop that ends is
+%% replaced by a fresh one, which runs its init code; the others go on. They are registered as
+%% `my_pool_1', `my_pool_2' and so on.
 %%
-%% Who asks begins with the loop whose turn it is and looks for one that has nothing to do, or else
-%% least, among eight at most. A loop that refuses, because it is full or just being replaced, is
-%% passed over.
+%% A request starts at the next loop in round-robin order and goes to the first idle one, or else
+%% the one with the fewest requests, among eight at most. A loop that refuses, because it is full or
+%% being replaced, is skipped.
 -module(py_event_loop_pool).
 
 -behaviour(supervisor).
+
+-include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
 -export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
@@ -29,13 +31,13 @@
 -type pool() :: atom().
 -type options() :: #{
     name := pool(),
-    %% How many loops; 4 unless given.
+    %% How many loops. Default: 4.
     size => pos_integer(),
-    %% So many loops may be replaced in so many seconds before the pool itself ends, to be started
-    %% again by its supervisor; 10 in 10 unless given.
+    %% The supervisor's restart limit: how many loops may be replaced in `period' seconds. Above it
+    %% the pool itself ends, and its supervisor restarts it. Default: 10 in 10.
     intensity => non_neg_integer(),
     period => pos_integer(),
-    %% What each loop is started with, see `py_event_loop:options()'.
+    %% The options of each loop, see `py_event_loop:options()'.
     atom() => term()
 }.
 -type loop_info() :: #{
@@ -46,8 +48,8 @@
     unanswered := non_neg_integer()
 }.
 
-%% What whoever asks has to know, without asking a process: the names of the loops, and whose
-%% turn it is.
+%% What a caller needs, without asking a process: the names of the loops, and the round-robin
+%% counter.
 -define(KEY(Pool), {?MODULE, Pool}).
 -define(LOOKS, 8).
 %% Milliseconds that a loop may take to notice that its pool was killed.
@@ -57,7 +59,9 @@
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
 start_link(#{name := Pool} = Options) when is_atom(Pool), Pool =/= undefined ->
     Size = maps:get(size, Options, 4),
-    is_integer(Size) andalso Size > 0 orelse error({bad_option, {size, Size}, "a positive number"}),
+    ok = at_least(1, size, Size),
+    ok = at_least(0, intensity, maps:get(intensity, Options, 10)),
+    ok = at_least(1, period, maps:get(period, Options, 10)),
     Names = [loop_name(Pool, N) || N <- lists:seq(1, Size)],
     case supervisor:start_link({local, Pool}, ?MODULE, Options) of
         {ok, Pid} -> fill(Pool, Pid, Names);
@@ -65,9 +69,16 @@ start_link(#{name := Pool} = Options) when is_atom(Pool), Pool =/= undefined ->
         ignore -> {error, ignore}
     end;
 start_link(Options) ->
-    error({bad_option, Options, "a pool is a map with a name"}).
+    py_event_loop_options:bad(Options, "a pool is a map with a name").
 
-%% A handful of atoms, for as long as the node is up.
+at_least(Least, _Name, Value) when is_integer(Value), Value >= Least ->
+    ok;
+at_least(0, Name, Value) ->
+    py_event_loop_options:bad({Name, Value}, "zero or a positive number");
+at_least(1, Name, Value) ->
+    py_event_loop_options:bad({Name, Value}, "a positive number").
+
+%% A few atoms, which are never freed.
 loop_name(Pool, N) ->
     list_to_atom(atom_to_list(Pool) ++ "_" ++ integer_to_list(N)).
 
@@ -86,10 +97,12 @@ start_all(_Pid, []) ->
 start_all(Pid, [Name | Names]) ->
     case supervisor:start_child(Pid, [Name]) of
         {ok, _} -> start_all(Pid, Names);
+        %% An invalid option raised in the supervisor.
+        {error, {'EXIT', {{bad_option, _, _} = Reason, _}}} -> {error, Reason};
         {error, Reason} -> {error, Reason}
     end.
 
-%% @doc For your supervisor.
+%% @doc A child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
 child_spec(#{name := Pool} = Options) ->
     #{
@@ -105,10 +118,14 @@ stop(Pool) ->
     stop(Pool, infinity).
 
 %% @doc Ends all loops as a supervisor does: they take no more requests, cancel their tasks and
-%% give them their time. What does not end is logged. After `{error, timeout}' they are still at
-%% it. A pool below your own supervisor is ended by `supervisor:terminate_child/2'.
+%% wait for them. Tasks that do not end are logged. After `{error, timeout}' they are still
+%% ending. A pool below your own supervisor is ended by `supervisor:terminate_child/2'.
 -spec stop(pool(), timeout()) -> ok | {error, timeout | noproc}.
 stop(Pool, Timeout) ->
+    ?EXPLAINED([{pool, Pool}, {timeout, Timeout}], stop_checked(Pool, Timeout)).
+
+stop_checked(Pool, Timeout) ->
+    is_atom(Pool) andalso py:is_timeout(Timeout) orelse error(badarg),
     try gen_server:stop(Pool, normal, Timeout) of
         ok ->
             _ = persistent_term:erase(?KEY(Pool)),
@@ -131,10 +148,24 @@ run(Pool, Module, Function, Args, Kwargs) ->
 %% @doc As `py:call/5', on one of the loops.
 -spec run(pool(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
 run(Pool, Module, Function, Args, Kwargs, Timeout) ->
-    py:is_timeout(Timeout) orelse error(badarg),
-    case submit(Pool, Module, Function, Args, Kwargs) of
-        {ok, Task} -> py:await(Task, Timeout);
-        {error, Reason} -> {error, Reason}
+    ?EXPLAINED(
+        [
+            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {timeout, Timeout}
+        ],
+        begin
+            py:is_timeout(Timeout) orelse error(badarg),
+            Work = {call, Module, Function, Args, Kwargs},
+            spread(Pool, fun(Loop) -> ask(Loop, Work, Timeout) end)
+        end
+    ).
+
+%% A refused request may go to another loop. The reply to one that was started may be
+%% `{error, loop_down}', too, and is final.
+ask(Loop, Work, Timeout) ->
+    case whereis(Loop) of
+        undefined -> {refused, loop_down};
+        Pid -> py:ask_once(Pid, Work, Timeout)
     end.
 
 %% @equiv submit(Pool, Module, Function, Args, #{})
@@ -146,7 +177,12 @@ submit(Pool, Module, Function, Args) ->
 -spec submit(pool(), py:name(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Pool, Module, Function, Args, Kwargs) ->
-    spread(Pool, fun(Loop) -> py_event_loop:submit(Loop, Module, Function, Args, Kwargs) end).
+    ?EXPLAINED(
+        [{pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
+        spread(Pool, fun(Loop) ->
+            refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs))
+        end)
+    ).
 
 %% @equiv stream(Pool, Module, Function, Args, #{}, #{})
 -spec stream(pool(), py:name(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
@@ -163,13 +199,21 @@ stream(Pool, Module, Function, Args, Kwargs) ->
 -spec stream(pool(), py:name(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Pool, Module, Function, Args, Kwargs, Options) ->
-    spread(Pool, fun(Loop) ->
-        py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Options)
-    end).
+    ?EXPLAINED(
+        [
+            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {stream_options, Options}
+        ],
+        spread(Pool, fun(Loop) ->
+            refused(py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Options))
+        end)
+    ).
 
 %% @doc The loops, in the order of their names.
 -spec info(pool()) -> {ok, [loop_info()]} | {error, noproc}.
 info(Pool) ->
+    is_atom(Pool) orelse
+        error(badarg, [Pool], py_misuse:info(#{1 => py_misuse:text(pool, Pool)})),
     case is_pid(whereis(Pool)) andalso persistent_term:get(?KEY(Pool), false) of
         false -> {error, noproc};
         {Names, _} -> {ok, [loop_info(Name) || Name <- tuple_to_list(Names)]}
@@ -178,36 +222,45 @@ info(Pool) ->
 loop_info(Name) ->
     case py_event_loop:info(Name) of
         {ok, Info} -> Info#{name => Name};
-        {error, loop_down} -> #{name => Name, pid => undefined, queued => 0, unanswered => 0}
+        {error, _} -> #{name => Name, pid => undefined, queued => 0, unanswered => 0}
     end.
 
 %% Whose turn it is
 
-%% Asks one loop, and the others if that refuses.
+%% Tries one loop, and the others if it refuses.
 spread(Pool, Ask) ->
+    is_atom(Pool) orelse error(badarg),
     case persistent_term:get(?KEY(Pool), undefined) of
         {Names, Turns} ->
-            First = first(Names, atomics:add_get(Turns, 1, 1)),
-            ask_each(Ask, Names, First, tuple_size(Names), {error, loop_down});
+            First = first(Names, Turns),
+            ask_each(Ask, Names, First, tuple_size(Names), loop_down);
         undefined ->
-            {error, loop_down}
+            {error, {no_pool, Pool}}
     end.
 
 ask_each(_Ask, _Names, _N, 0, Refused) ->
-    Refused;
+    {error, Refused};
 ask_each(Ask, Names, N, Left, Refused) ->
     case Ask(element(N, Names)) of
-        {error, overload} -> ask_each(Ask, Names, next(N, Names), Left - 1, {error, overload});
-        {error, loop_down} -> ask_each(Ask, Names, next(N, Names), Left - 1, Refused);
+        {refused, overload} -> ask_each(Ask, Names, next(N, Names), Left - 1, overload);
+        {refused, loop_down} -> ask_each(Ask, Names, next(N, Names), Left - 1, Refused);
+        {refused, Reason} -> {error, Reason};
         Answer -> Answer
     end.
 
-%% By turns alone, a loop that is held up goes on getting its share, and those who get it wait:
-%% with 4 loops, and one task in 50 that blocks for 20 ms, the slowest hundredth of the others
-%% took 100 ms by turns, 62 ms by the better of two, 46 ms by the best of all. A look costs some
-%% 300 ns, so there is a limit.
-first(Names, Turn) ->
-    N = Turn rem tuple_size(Names) + 1,
+refused({error, {no_loop, _}}) -> {refused, loop_down};
+refused({error, Reason}) -> {refused, Reason};
+refused({ok, _} = Started) -> Started.
+
+%% With round-robin alone, a blocked loop goes on getting its share: with 4 loops and one coroutine
+%% in 50 that blocks for 20 ms, the 99th percentile of the others was 100 ms, with the better of two
+%% loops 62 ms, with the best of all 46 ms. Reading the load of a loop costs some 300 ns, so the
+%% number of loops compared is limited. Preferring loops that have requests in their queue, which
+%% are awake, saved a tenth of the processor time, and was not worth it.
+first({_}, _Turns) ->
+    1;
+first(Names, Turns) ->
+    N = atomics:add_get(Turns, 1, 1) rem tuple_size(Names) + 1,
     better(next(N, Names), Names, min(?LOOKS, tuple_size(Names)) - 1, N, load(N, Names)).
 
 better(_N, _Names, _Left, Best, 0) ->
@@ -224,10 +277,15 @@ next(N, Names) ->
     N rem tuple_size(Names) + 1.
 
 load(N, Names) ->
-    case py_event_loop:info(element(N, Names)) of
-        {ok, #{unanswered := Unanswered}} -> Unanswered;
-        %% Being replaced. Atoms are more than any number.
-        {error, loop_down} -> infinity
+    case whereis(element(N, Names)) of
+        %% It is being replaced. Atoms are more than any number.
+        undefined ->
+            infinity;
+        Pid ->
+            case py_nif:python_loop_of(Pid) of
+                {ok, _Queued, Unanswered} -> Unanswered;
+                {error, loop_down} -> infinity
+            end
     end.
 
 %% @private
@@ -235,7 +293,7 @@ load(N, Names) ->
 start_loop(Options, Name) ->
     case py_event_loop:start_link(Options#{name => Name}) of
         {error, {already_started, Pid}} = Refused ->
-            %% Of a pool by this name that was killed: it is about to end.
+            %% A loop of a killed pool of this name: it is about to end.
             Monitor = monitor(process, Pid),
             receive
                 {'DOWN', Monitor, process, Pid, _} -> start_loop(Options, Name)

@@ -1,13 +1,14 @@
-%% @doc The process of a loop that Erlang started: it owns the loop, and stands for it wherever
-%% the loop is named. When it ends, so does the loop, and whoever waits for an answer of it gets
-%% `{error, loop_down}' at once. When the loop ends, so does the process.
+%% @doc The process of a loop that Erlang started. It owns the loop, and its pid or name identifies
+%% the loop. When it ends, so does the loop, and waiting callers get `{error, loop_down}' at once.
+%% When the loop ends, so does the process.
 %%
 %% Takes the messages of {@link py_keeper}, and from the loop's thread, in this order:
 %%
 %% <ul>
-%% <li>`{py_loop, Token, ready}': the init code was run, the loop takes requests.</li>
-%% <li>`{py_loop, Token, {failed, Exception}}', of the init code or of the loop itself.</li>
-%% <li>`{py_loop, Token, {ended, {ok, Left}}}': it has ended, `Left' are tasks that did not.</li>
+%% <li>`{py_loop, Token, ready}': the init code has run, the loop takes requests.</li>
+%% <li>`{py_loop, Token, {failed, Exception}}': the init code or the loop itself failed.</li>
+%% <li>`{py_loop, Token, {ended, {ok, Left}}}': the loop has ended; `Left' lists the tasks that
+%%     did not end.</li>
 %% </ul>
 -module(py_event_loop_server).
 
@@ -24,18 +25,18 @@
     token :: integer(),
     stuck_policy :: py_watchdog:policy() | default,
     timers = py_keeper:new() :: py_keeper:timers(),
-    %% Who wants to know what did not end.
+    %% Callers of stop/2.
     stopping = [] :: [gen_server:from()],
     %% Milliseconds that tasks have to end.
     patience :: non_neg_integer(),
-    %% Whether the loop's thread has had its last word.
+    %% Whether the loop's thread has sent its last message.
     ended = false :: boolean()
 }).
 
-%% What a loop needs beyond the patience with its tasks: the finalizers of generators have a tenth
-%% of a second at least. Less than what the child spec adds.
+%% What a loop needs in addition to the patience with its tasks: the finalizers of generators have
+%% at least a tenth of a second. Less than what the child spec adds.
 -define(GRACE, 500).
-%% The last part of that: the thread is looked at, whether it gets on.
+%% The last part of that, in which the thread is checked for progress.
 -define(LOOK, 250).
 
 -spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
@@ -53,7 +54,7 @@ started(ignore) -> {error, ignore}.
 stop(Loop, Timeout) ->
     gen_server:call(Loop, stop, Timeout).
 
-%% @doc What is to be done about this loop when it is stuck.
+%% @doc What the watchdog does when this loop is stuck.
 -spec stuck_policy(pid()) -> py_watchdog:policy() | default.
 stuck_policy(Loop) ->
     gen_server:call(Loop, stuck_policy, 1000).
@@ -95,7 +96,7 @@ started_as(true, State) ->
 started_as(false, State) ->
     {ok, State}.
 
-%% The init code runs for as long as it likes; it may use the loop, which then needs its keeper.
+%% The init code may take any time, and may use the loop, which then needs its keeper.
 wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
     receive
         {py_loop, Token, ready} ->
@@ -119,9 +120,9 @@ wait_ready(#state{token = Token, timers = Timers} = State, IsDefault) ->
 handle_call(stop, From, #state{stopping = Stopping} = State) ->
     case py_nif:python_loop_stop(State#state.loop) of
         ok -> {noreply, State#state{stopping = [From | Stopping]}};
-        %% The thread's last message is on its way.
+        %% The thread's last message has been sent.
         {error, closed} -> {noreply, State#state{stopping = [From | Stopping]}};
-        %% Nobody has asked anything of it.
+        %% It has never had a request.
         ended -> {stop, normal, {ok, []}, State#state{ended = true}}
     end;
 handle_call(stuck_policy, _From, State) ->
@@ -140,7 +141,7 @@ handle_info({py_loop, Token, {ended, {ok, Left}}}, #state{token = Token} = State
     {stop, normal, has_ended(Left, State)};
 handle_info({py_loop, Token, {failed, Exception}}, #state{token = Token} = State) ->
     {stop, {loop_failed, Exception}, State#state{ended = true}};
-%% The thread's last word follows.
+%% The thread's last message follows.
 handle_info({loop_closed, _, _} = Message, #state{timers = Timers} = State) ->
     {noreply, State#state{timers = py_keeper:handle(Message, Timers)}};
 handle_info({'EXIT', _, Reason}, State) ->
@@ -164,17 +165,17 @@ report(Left, #state{name = Name, patience = Patience}) ->
         Name, self(), length(Left), Patience, Left
     ]).
 
-%% A supervisor that shuts us down gives us time to end in order. After anything else the loop
-%% notices our end by its monitor, and comes to its own; who waits for an answer is told at once.
+%% A supervisor that shuts us down gives us time to end in order. Otherwise the loop notices our end
+%% by its monitor and ends; waiting callers get their error at once.
 -spec terminate(term(), #state{}) -> ok.
 terminate(Reason, #state{ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
 ->
     case py_nif:python_loop_stop(State#state.loop) of
-        %% Nobody has asked anything of it.
+        %% It has never had a request.
         ended ->
             ok;
-        %% `closed': the thread's last message is on its way.
+        %% `closed': the thread's last message has been sent.
         _ ->
             Patience = State#state.patience + ?GRACE - ?LOOK,
             wait_ended(erlang:start_timer(Patience, self(), look), State)
@@ -188,15 +189,17 @@ wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
             _ = has_ended(Left, State),
             ok;
         {py_loop, Token, {failed, Exception}} ->
-            ?LOG_ERROR("~p (~p) failed at its end: ~p", [State#state.name, self(), Exception]);
+            ?LOG_ERROR("~p (~p) failed while shutting down: ~p", [
+                State#state.name, self(), Exception
+            ]);
         {timeout, Timer, look} ->
             Steps = py_nif:python_loop_steps(State#state.loop),
             wait_ended(erlang:start_timer(?LOOK, self(), {give_up, Steps}), State);
         {timeout, Timer, {give_up, Steps}} ->
             left_behind(py_nif:python_loop_steps(State#state.loop), Steps, State);
         Message ->
-            %% A loop that waits for its finalizers needs its keeper. Others who ask something
-            %% learn of our end by their monitors.
+            %% A loop that waits for its finalizers needs its keeper. Other callers notice our end
+            %% by their monitors.
             case py_keeper:is_message(Message) of
                 true -> wait_ended(Timer, State#state{timers = py_keeper:handle(Message, Timers)});
                 false -> wait_ended(Timer, State)
@@ -204,11 +207,12 @@ wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->
     end.
 
 left_behind(Steps, Steps, State) ->
-    ?LOG_WARNING("~p (~p) is left behind: its thread does not come back from Python code", [
+    ?LOG_WARNING("~p (~p) is left behind: its thread does not return from Python code", [
         State#state.name, self()
     ]);
-%% Many loops end at once, and share a thread: this one's turn comes. It knows that we are gone.
+%% Many loops that share a thread end at once, and this one is waiting for its turn. It notices
+%% that this process has ended.
 left_behind(_, _, State) ->
-    ?LOG_INFO("~p (~p) ends later: its thread has other loops to end first", [
+    ?LOG_INFO("~p (~p) will end later: its thread is ending other loops first", [
         State#state.name, self()
     ]).

@@ -1,8 +1,8 @@
 %% @doc The default loop, for coroutines of `py:call'.
 %%
-%% one_for_one, and empty until somebody needs it. The loop is permanent: one that ends is
-%% replaced by a fresh one, its init code run again. Its own limit of restarts: a loop whose init
-%% code fails must not take routers and workers with it.
+%% one_for_one, and empty until the loop is needed. The loop is permanent: if it ends, it is
+%% replaced by a fresh one, which runs its init code. This supervisor has its own restart limit, so
+%% that a loop whose init code fails does not take down routers and workers.
 -module(py_event_loop_sup).
 
 -behaviour(supervisor).
@@ -18,20 +18,29 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
-%% @doc Returns when there is a default loop. Python is up.
+%% @doc Returns when the default loop exists. Python must be running.
 -spec ensure_default() -> ok | {error, term()}.
 ensure_default() ->
-    Init = application:get_env(erlang_loop, default_loop_init, <<>>),
-    Chosen = application:get_env(erlang_loop, default_loop_options, #{}),
-    Options = Chosen#{name => py_default_loop, init => Init, default => true},
+    case {py_settings:find(default_loop_init), py_settings:find(default_loop_options)} of
+        {{ok, Init}, {ok, Chosen}} ->
+            ensure(Chosen#{name => py_default_loop, init => Init, default => true});
+        {{error, Sentence}, _} ->
+            {error, Sentence};
+        {_, {error, Sentence}} ->
+            {error, Sentence}
+    end.
+
+ensure(Options) ->
     Spec = py_event_loop:child_spec(Options),
     try supervisor:start_child(?MODULE, Spec) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok;
         {error, already_present} -> {error, loop_down};
+        %% The supervisor's own shape: what the loop said, and what it was to start.
+        {error, {Reason, Child}} when element(1, Child) =:= child -> {error, Reason};
         {error, Reason} -> {error, Reason}
     catch
-        %% It is not there, or was killed or shut down meanwhile.
+        %% The supervisor is not running, or was killed or shut down meanwhile.
         exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.
 

@@ -1,17 +1,21 @@
 %% @doc The process that keeps loops while they sleep.
 %%
-%% The application starts one, registered as `py_event_router', for every loop nobody gave
-%% another keeper. Start more by hand for loops of your own:
+%% The application starts one, registered as `py_event_router', for every loop that has no other
+%% keeper. Start more by hand for your own loops:
 %%
 %% ```
 %% {ok, LoopRef} = py_nif:event_loop_new(),
 %% {ok, Router} = py_event_router:start_link(LoopRef).
 %% '''
 %%
-%% Besides the messages of {@link py_keeper} the registered one takes `{start_worker, LoopRef}'
-%% from Python: an isolated loop was made and wants its own `py_event_worker'; and
-%% `{sleep, Sleeper, Ms}' from a Python thread that sleeps, followed by `{sleep_over, Sleeper}'
-%% from its timer.
+%% In addition to the messages of {@link py_keeper} the registered one takes these:
+%%
+%% <ul>
+%% <li>`{start_worker, LoopRef}', from Python: an isolated loop was created and needs its own
+%%     `py_event_worker'.</li>
+%% <li>`{sleep, Sleeper, Ms}', from a Python thread that sleeps.</li>
+%% <li>`{sleep_over, Sleeper}', from the timer of that sleep.</li>
+%% </ul>
 -module(py_event_router).
 
 -behaviour(gen_server).
@@ -92,13 +96,13 @@ handle_info(Message, #state{timers = Timers} = State) ->
             {noreply, State}
     end.
 
-%% A loop that is closed already needs none; while the application stops there is no supervisor,
-%% and the loop's thread waits by itself.
+%% A closed loop needs no worker. While the application stops there is no supervisor, and the
+%% loop's thread waits without the VM.
 start_worker(LoopRef) ->
     try py_event_worker_sup:start_worker(LoopRef) of
         {ok, _} -> ok;
         {error, closed} -> ok;
-        {error, Reason} -> ?LOG_ERROR("no py_event_worker for ~p: ~p", [LoopRef, Reason])
+        {error, Reason} -> ?LOG_ERROR("cannot start a py_event_worker for ~p: ~p", [LoopRef, Reason])
     catch
-        exit:{Reason, _} -> ?LOG_NOTICE("no py_event_worker for ~p: ~p", [LoopRef, Reason])
+        exit:{Reason, _} -> ?LOG_NOTICE("cannot start a py_event_worker for ~p: ~p", [LoopRef, Reason])
     end.

@@ -38,7 +38,7 @@ init({Id, LoopRef}) ->
     _ = process_flag(trap_exit, true),
     case py_nif:event_loop_set_worker(LoopRef, self()) of
         ok -> {ok, #state{id = Id, loop = LoopRef}};
-        %% A loop that was closed before its worker came up is no crash to report.
+        %% A loop that was closed before its worker started is not a crash.
         {error, Reason} -> {stop, {shutdown, Reason}}
     end.
 

@@ -1,7 +1,7 @@
-%% @doc The workers of isolated loops that Python made.
+%% @doc Supervises the workers of isolated loops that Python created.
 %%
 %% simple_one_for_one with temporary children: a worker cannot be restarted without its loop, and
-%% the loop ends with it; whoever made the loop (a Python thread) is told and decides.
+%% the loop ends with it. The Python thread that runs the loop gets an error and decides.
 -module(py_event_worker_sup).
 
 -behaviour(supervisor).

@@ -1,20 +1,20 @@
 %% @doc What `py_event_router' and `py_event_worker' have in common: the messages of a loop.
 %%
-%% A keeper does for a sleeping loop what only an Erlang process can do: have the VM's poller
-%% watch the loop's epoll set, and wait for time. It takes these messages, in any order:
+%% A keeper does for a sleeping loop what only an Erlang process can do: it makes the VM's poller
+%% watch the loop's epoll set, and runs a timer. It takes these messages, in any order:
 %%
 %% <ul>
 %% <li>`{arm, PollSet}', from the thread of a loop that goes to sleep: watch its set once.</li>
-%% <li>`{select, PollSet, undefined, ready_input}', from the VM: something in the set is ready.
-%%     `PollSet' leads back to its loop; that is the whole routing.</li>
+%% <li>`{select, PollSet, undefined, ready_input}', from the VM: an fd in the set is ready.
+%%     `PollSet' refers back to its loop; that is the whole routing.</li>
 %% <li>`{loop_timer, Id, DelayMs}', from a loop: wake it then. A loop has one timer; a new
 %%     request replaces it.</li>
 %% <li>`{timer_due, Id}', from `erlang:send_after/3'.</li>
-%% <li>`{loop_closed, Id, PollSet | undefined}', from a loop at its end: forget its timer, and
-%%     take its set out of the poller if it could not do that itself.</li>
+%% <li>`{loop_closed, Id, PollSet | undefined}', from a loop that ends: cancel its timer, and
+%%     remove its set from the poller if the loop could not do that itself.</li>
 %% </ul>
 %%
-%% All state that matters is in the loop. What is lost with a keeper is asked for again.
+%% All state that matters is in the loop. When a keeper dies, the loop asks the next one.
 -module(py_keeper).
 
 -export([new/0, handle/2, is_message/1]).
@@ -58,7 +58,7 @@ handle({loop_closed, Id, PollSet}, Timers) ->
 drop(Id, Timers) ->
     case maps:take(Id, Timers) of
         {Running, Rest} ->
-            %% It may have fired this moment: its message finds a loop that plans anew.
+            %% If it has just fired, the loop gets its message and plans its sleep again.
             _ = erlang:cancel_timer(Running, [{async, true}, {info, false}]),
             Rest;
         error ->

@@ -1,13 +1,13 @@
-%% @doc Hands Python's log records to `logger'.
+%% @doc Passes Python's log records to `logger'.
 %%
 %% Takes `{py_log, Level, Text, Metadata, Exception | none}' from native code: a record of Python's
-%% `logging', an exception that nobody caught in a thread, or one that Python had to ignore. Native
-%% code counts those that wait here, drops what is too much, and this process logs how many. When
-%% it dies, the next one goes on; what was in its mailbox is lost.
+%% `logging', an uncaught exception of a thread, or one that Python had to ignore. Native code
+%% counts the records that wait here and drops those above the limit; this process logs how many.
+%% When it dies, the next one continues; the records in its mailbox are lost.
 %%
-%% It is a process of its own, because Python threads are none: handlers of `logger' run in the
-%% process that logs. One that calls Python does so in this process, which is how Python knows
-%% not to send back what that call logs.
+%% This must be an Erlang process, because handlers of `logger' run in the process that logs, and
+%% Python threads are not processes. A handler that calls Python does so in this process; that is
+%% how Python knows not to send back what that call logs.
 %%
 %% Settings in the application environment: `logging' (true), `logging_queue' (10000) records at
 %% most that wait. `docs/logging.md' has the rest.
@@ -20,11 +20,11 @@
 -export([start_link/0, level/1, format_report/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% So often at most is told how many records were dropped.
+%% Dropped records are logged at most this often.
 -define(TELL_DROPPED_MS, 1000).
 
 -record(state, {
-    %% Since they were last told of.
+    %% Since they were last logged.
     dropped = 0 :: non_neg_integer(),
     timer :: undefined | reference()
 }).
@@ -37,7 +37,7 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
-%% @doc The level in Erlang of a level in Python.
+%% @doc Converts a Python level to an Erlang level.
 -spec level(integer()) -> logger:level().
 level(Level) when Level >= 50 -> critical;
 level(Level) when Level >= 40 -> error;
@@ -55,23 +55,22 @@ format_report(#{message := Message, exception := Exception}) ->
 init([]) ->
     %% So that terminate/2 runs when the application stops.
     _ = process_flag(trap_exit, true),
-    case application:get_env(erlang_loop, logging, true) of
+    case py_settings:value(logging) of
         true ->
-            Limit = application:get_env(erlang_loop, logging_queue, 10_000),
             ok = let_through(),
-            ok = py_nif:logging_started(Limit);
+            ok = py_nif:logging_started(py_settings:value(logging_queue));
         false ->
             ok = py_nif:logging_stopped()
     end,
     {ok, #state{}}.
 
 %% OTP's default handler is configured to drop every event that has a domain, unless that is its
-%% own. A handler that somebody has configured otherwise is left alone.
+%% own. A handler that is configured differently is left alone.
 let_through() ->
     case logger:get_handler_config(default) of
         {ok, #{filter_default := stop}} ->
             Filter = {fun logger_filters:domain/2, {log, sub, [python]}},
-            %% There already, if this process was restarted.
+            %% The filter is already there if this process was restarted.
             _ = logger:add_handler_filter(default, ?MODULE, Filter),
             ok;
         _ ->
@@ -100,7 +99,7 @@ handle_info(Message, State) ->
     ?LOG_WARNING("py_logger: unknown message ~p", [Message]),
     {noreply, State}.
 
-%% What was logged before the application stopped is logged.
+%% Records that arrived before the application stopped are still logged.
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, State) ->
     ok = py_nif:logging_stopped(),
@@ -139,7 +138,7 @@ tell_dropped(#state{dropped = 0} = State) ->
     State#state{timer = undefined};
 tell_dropped(#state{dropped = Count}) ->
     ?LOG_WARNING(
-        "~b log records of Python were dropped: too many waited for the handlers of logger",
+        "~b log records of Python were dropped: too many were waiting for logger's handlers",
         [Count],
         #{domain => [python]}
     ),

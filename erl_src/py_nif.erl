@@ -11,8 +11,10 @@
 %% [{1, read}] = py_nif:get_pending(Loop).
 %% '''
 %%
-%% Arguments of a wrong type raise `badarg'. A destroyed loop answers `{error, closed}'.
+%% Arguments of a wrong type raise `badarg'. Functions on a destroyed loop return `{error, closed}'.
 -module(py_nif).
+
+-include("py_misuse.hrl").
 
 -export([
     event_loop_new/0,
@@ -66,6 +68,7 @@
     calls_info/0,
     python_loop_start/2,
     python_loop_set_default/1,
+    python_loop_forget_default/0,
     python_loop_stop/1,
     python_loop_steps/1,
     python_loop_of/1,
@@ -94,11 +97,11 @@
     signal_arrived/1
 ]).
 %% For py_interpreter and py_command.
--export([python_start/4, python_command/4, python_main/4, python_running/0]).
+-export([python_start/5, python_command/4, python_main/4, python_running/0, python_end_at_exit/1]).
 %% For py_output, py_logger and processes that own loops.
 -export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
-%% To try what values become: docs/values.md.
+%% For trying conversions: docs/values.md.
 -export([value_limits/3, python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
@@ -110,6 +113,7 @@
 -on_load(init/0).
 
 -nifs([
+    types_opened/0,
     event_loop_new/0,
     event_loop_destroy/1,
     event_loop_set_router/2,
@@ -157,10 +161,11 @@
     signal_take/1,
     signal_give_back/1,
     signal_arrived/1,
-    python_start/4,
+    python_start/5,
     python_command/4,
     python_main/5,
     python_running/0,
+    python_end_at_exit/1,
     task_submit/4,
     task_ask/4,
     task_watch/1,
@@ -182,6 +187,7 @@
     calls_info/0,
     python_loop_start/3,
     python_loop_set_default/1,
+    python_loop_forget_default/0,
     python_loop_stop/1,
     python_loop_steps/1,
     python_loop_of/1,
@@ -205,7 +211,7 @@
     python_eval_error/5
 ]).
 
-%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: as every loop.
+%% See `py_event_loop:options()'. `spin' and `warm' in microseconds; negative: the default.
 -type python_loop_options() :: #{
     name := binary(),
     init := binary(),
@@ -230,14 +236,14 @@
 %% As in os:set_signal/2; which of them there are depends on the OTP release.
 -type os_signal() :: sigabrt | sigalrm | sigchld | sighup | sigquit | sigterm | sigtstp
     | sigusr1 | sigusr2.
-%% Chosen by the caller to tell events apart.
-%% A request on its way. Losing it does not cancel the request.
+%% Chosen by the caller to identify events.
+%% A request. Losing the reference does not cancel the request.
 -type task() :: reference().
 %% A process that takes what Python prints.
 -type output_device() :: reference().
-%% Where messages for Python code are kept. Losing it ends the code's pid.
+%% The messages for Python code. Losing it ends the code's pid.
 -type mailbox() :: reference().
-%% What Python wants to know. Losing it unanswered is an answer, too.
+%% A question from Python. Losing it without a reply makes the call fail.
 -type question() :: reference().
 -type question_work() ::
     {call, module(), atom(), [term()]}
@@ -245,7 +251,7 @@
     | {apply, fun(), [term()]}.
 %% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
 -type task_target() :: default | pid().
-%% `inline' runs on the loop's thread, though it be a plain function.
+%% `inline' runs on the loop's thread, even if the function is plain.
 -type task_work() ::
     {call | inline, py:name(), py:name(), [term()], py:kwargs()}
     | {eval | exec, py:name(), py:kwargs()}.
@@ -256,9 +262,12 @@
 init() ->
     File = filename:join(priv_dir(), "py_nif"),
     case erlang:load_nif(File, 0) of
-        ok -> ok;
+        ok -> types_opened();
         {error, {_, Text}} -> {error, {py_nif_not_loaded, File, Text}}
     end.
+
+%% Completes a load: the library cannot use new resource types before load_nif/2 has returned.
+types_opened() -> erlang:nif_error(not_loaded).
 
 %% code:priv_dir/1 does not know the application when only its ebin is in the path.
 priv_dir() ->
@@ -272,28 +281,29 @@ priv_dir() ->
 
 %%% Loops
 
-%% @doc A new loop. It is kept by the node's `py_event_router', if the application runs.
+%% @doc Creates a loop. The node's `py_event_router' keeps it, if the application runs.
 -spec event_loop_new() -> {ok, loop_ref()} | {error, reason()}.
 event_loop_new() -> erlang:nif_error(not_loaded).
 
-%% @doc Closes a loop: its watches and timers end, whoever waits in {@link poll_events/2} returns.
-%% The watched fds stay open. `ok' also the second time.
+%% @doc Closes a loop: its watches and timers end, and waiting {@link poll_events/2} calls return.
+%% The watched fds stay open. Also returns `ok' the second time.
 -spec event_loop_destroy(loop_ref()) -> ok.
 event_loop_destroy(_LoopRef) -> erlang:nif_error(not_loaded).
 
-%% @doc Has `Pid' (a `py_event_router') keep the loop. If it dies the node's router takes over.
+%% @doc Makes `Pid' (a `py_event_router') keep the loop. If it dies, the node's router takes over.
 -spec event_loop_set_router(loop_ref(), pid()) -> ok | {error, closed | noproc}.
 event_loop_set_router(_LoopRef, _Pid) -> erlang:nif_error(not_loaded).
 
-%% @doc Has `Pid' (a `py_event_worker') own the loop. If it dies the loop is closed.
+%% @doc Makes `Pid' (a `py_event_worker') own the loop. If it dies, the loop is closed.
 -spec event_loop_set_worker(loop_ref(), pid()) -> ok | {error, closed | noproc}.
 event_loop_set_worker(_LoopRef, _Pid) -> erlang:nif_error(not_loaded).
 
-%% @doc Has a waiting {@link poll_events/2} return; if nobody waits, the next one does not wait.
+%% @doc Makes a waiting {@link poll_events/2} return; if no process waits, the next one does not
+%% wait.
 -spec event_loop_wakeup(loop_ref()) -> ok | {error, closed}.
 event_loop_wakeup(_LoopRef) -> erlang:nif_error(not_loaded).
 
-%% @doc What the loop watches and has done, as numbers, and who keeps it.
+%% @doc What the loop watches and has done, as numbers, and its keeper.
 -spec event_loop_info(loop_ref()) ->
     {ok, #{
         id := pos_integer(),
@@ -329,15 +339,15 @@ add_reader(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
     {ok, fd_ref()} | {error, reason()}.
 add_writer(_LoopRef, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
 
-%% @doc Ends a watch; nothing is reported for it any more. `ok' also when it has ended before. A
-%% reference of another loop, or of a writer, is `{error, stale}'.
+%% @doc Ends a watch; nothing is reported for it any more. Also returns `ok' if it has ended before.
+%% A reference of another loop, or of a writer, returns `{error, stale}'.
 -spec remove_reader(loop_ref(), fd_ref()) -> ok | {error, closed | stale}.
 remove_reader(_LoopRef, _FdRef) -> erlang:nif_error(not_loaded).
 
 -spec remove_writer(loop_ref(), fd_ref()) -> ok | {error, closed | stale}.
 remove_writer(_LoopRef, _FdRef) -> erlang:nif_error(not_loaded).
 
-%% @doc Pauses a watch. One that has ended is `{error, stale}'.
+%% @doc Pauses a watch. If it has ended, returns `{error, stale}'.
 -spec stop_reader(fd_ref()) -> ok | {error, closed | stale}.
 stop_reader(_FdRef) -> erlang:nif_error(not_loaded).
 
@@ -351,8 +361,8 @@ stop_writer(_FdRef) -> erlang:nif_error(not_loaded).
 -spec start_writer(fd_ref()) -> ok | {error, closed | stale}.
 start_writer(_FdRef) -> erlang:nif_error(not_loaded).
 
-%% @doc Ends the watches of the fd in this loop and closes it, once. Through a second reference,
-%% or one that was replaced, or when the number belongs to another fd by now, nothing is closed.
+%% @doc Ends the watches of the fd in this loop and closes it, once. Through a second reference, or
+%% one that was replaced, or if the number belongs to another file by now, nothing is closed.
 -spec close_fd(fd_ref()) -> ok.
 close_fd(_FdRef) -> erlang:nif_error(not_loaded).
 
@@ -363,31 +373,34 @@ close_fd(_FdRef) -> erlang:nif_error(not_loaded).
     {ok, timer_ref()} | {error, closed}.
 call_later(_LoopRef, _DelayMs, _CallbackId) -> erlang:nif_error(not_loaded).
 
-%% @doc Cancels a timer; `ok' also for one that is done. An event that is pending already stays.
+%% @doc Cancels a timer; also returns `ok' if it has fired. An event that is pending already stays.
 -spec cancel_timer(loop_ref(), timer_ref()) -> ok | {error, closed | stale}.
 cancel_timer(_LoopRef, _TimerRef) -> erlang:nif_error(not_loaded).
 
 %%% Events
 
-%% @doc Waits until something is pending, at most `TimeoutMs', and answers how many events are;
-%% 0 after a time-out or {@link event_loop_wakeup/1}. The calling process waits as in `receive':
-%% no scheduler is held. Any number of processes may wait for the same loop.
+%% @doc Waits until something is pending, at most `TimeoutMs', and returns the number of pending
+%% events; 0 after a timeout or {@link event_loop_wakeup/1}. The calling process waits as in
+%% `receive': it blocks no scheduler. Any number of processes may wait for the same loop.
 -spec poll_events(loop_ref(), timeout()) -> non_neg_integer() | {error, closed | callbacks}.
-poll_events(LoopRef, 0) ->
+poll_events(LoopRef, TimeoutMs) ->
+    ?EXPLAINED([{loop_ref, LoopRef}, {timeout, TimeoutMs}], poll(LoopRef, TimeoutMs)).
+
+poll(LoopRef, 0) ->
     poll_nowait(LoopRef);
-poll_events(LoopRef, infinity) ->
+poll(LoopRef, infinity) ->
     poll_until(LoopRef, infinity);
-poll_events(LoopRef, TimeoutMs) when is_integer(TimeoutMs), TimeoutMs > 0, TimeoutMs < 1 bsl 32 ->
+poll(LoopRef, TimeoutMs) when is_integer(TimeoutMs), TimeoutMs > 0, TimeoutMs < 1 bsl 32 ->
     Wait = erlang:convert_time_unit(TimeoutMs, millisecond, native),
     poll_until(LoopRef, erlang:monotonic_time() + Wait);
-poll_events(_LoopRef, _TimeoutMs) ->
+poll(_LoopRef, _TimeoutMs) ->
     error(badarg).
 
 poll_until(LoopRef, Deadline) ->
     Token = erlang:unique_integer(),
     case poll_begin(LoopRef, Token) of
         wait -> poll_wait(LoopRef, Token, none, Deadline);
-        %% Nobody keeps the loop, so this process does, as py_keeper describes, while it waits.
+        %% The loop has no keeper, so this process keeps it while it waits, as py_keeper describes.
         {keep, PollSet} -> poll_wait(LoopRef, Token, PollSet, Deadline);
         Answer -> Answer
     end.
@@ -410,12 +423,12 @@ poll_wait(LoopRef, Token, PollSet, Deadline) ->
         Answer -> Answer
     end.
 
-%% Leaves nothing in the mailbox: messages may have crossed the time-out.
+%% Leaves nothing in the mailbox: messages may have been sent just before the timeout.
 poll_leave(LoopRef, Token, PollSet) ->
     Wait =
         case poll_end(LoopRef, Token) of
             ok -> 0;
-            %% On its way from a thread of the VM.
+            %% A thread of the VM is sending it.
             select_sent -> infinity
         end,
     receive
@@ -427,7 +440,7 @@ poll_leave(LoopRef, Token, PollSet) ->
     after 0 -> ok
     end.
 
-%% In milliseconds, rounded up: a time-out is never early.
+%% In milliseconds, rounded up: a timeout is never early.
 time_left(infinity) ->
     infinity;
 time_left(Deadline) ->
@@ -444,14 +457,14 @@ poll_begin(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 -spec poll_end(loop_ref(), integer()) -> ok | select_sent.
 poll_end(_LoopRef, _Token) -> erlang:nif_error(not_loaded).
 
-%% @doc All pending events, and empties the queue: fds that are ready now, then timers in the
-%% order of their deadlines. An fd that stays ready is reported again; one that was read
-%% meanwhile is not.
+%% @doc Returns all pending events and empties the queue: fds that are ready now, then timers in the
+%% order of their deadlines. An fd that stays ready is reported again; one that was read meanwhile
+%% is not.
 -spec get_pending(loop_ref()) -> [event()] | {error, closed | callbacks}.
 get_pending(_LoopRef) -> erlang:nif_error(not_loaded).
 
-%%% Pipes and sockets to try things with. They take only fds made here: others are
-%%% `{error, ebadf}'. All are non-blocking: `{error, eagain}' instead of waiting.
+%%% Pipes and sockets for tests. The functions accept only fds created here: others return `{error,
+%%% ebadf}'. All are non-blocking: they return `{error, eagain}' instead of waiting.
 
 -spec create_test_pipe() -> {ok, {Read :: integer(), Write :: integer()}} | {error, reason()}.
 create_test_pipe() -> erlang:nif_error(not_loaded).
@@ -459,7 +472,7 @@ create_test_pipe() -> erlang:nif_error(not_loaded).
 -spec write_test_fd(Fd :: integer(), binary()) -> ok | {error, reason()}.
 write_test_fd(_Fd, _Data) -> erlang:nif_error(not_loaded).
 
-%% @doc At most `Max' bytes; `{ok, <<>>}' at the end of the data.
+%% @doc Reads at most `Max' bytes; `{ok, <<>>}' at the end of the data.
 -spec read_test_fd(Fd :: integer(), Max :: non_neg_integer()) ->
     {ok, binary()} | {error, reason()}.
 read_test_fd(_Fd, _Max) -> erlang:nif_error(not_loaded).
@@ -467,7 +480,7 @@ read_test_fd(_Fd, _Max) -> erlang:nif_error(not_loaded).
 -spec close_test_fd(Fd :: integer()) -> ok | {error, ebadf}.
 close_test_fd(_Fd) -> erlang:nif_error(not_loaded).
 
-%% @doc Listens on the loopback address; port 0 has the system choose one.
+%% @doc Listens on the loopback address; with port 0 the system chooses one.
 -spec create_test_tcp_listener(inet:port_number()) ->
     {ok, {Fd :: integer(), inet:port_number()}} | {error, reason()}.
 create_test_tcp_listener(_Port) -> erlang:nif_error(not_loaded).
@@ -492,7 +505,7 @@ sendto_test_udp(_Fd, _Data, _Host, _Port) -> erlang:nif_error(not_loaded).
     {ok, {binary(), {Host :: binary(), inet:port_number()}}} | {error, reason()}.
 recvfrom_test_udp(_Fd, _Max) -> erlang:nif_error(not_loaded).
 
--spec set_udp_broadcast(Fd :: integer(), boolean()) -> ok | {error, reason()}.
+-spec set_udp_broadcast(Fd :: integer(), boolean() | 0..1) -> ok | {error, reason()}.
 set_udp_broadcast(_Fd, _On) -> erlang:nif_error(not_loaded).
 
 %%% For keepers: see py_keeper
@@ -551,13 +564,18 @@ signal_give_back(_Signal) -> erlang:nif_error(not_loaded).
 -spec signal_arrived(atom()) -> boolean().
 signal_arrived(_Signal) -> erlang:nif_error(not_loaded).
 
-%%% For py_interpreter: answers come as `{py_main, Token, Result}'
+%%% For py_interpreter: results arrive as `{py_main, Token, Result}'
 
 %% @private
 -spec python_start(
-    integer(), Executable :: binary(), Paths :: [binary()], SwitchInterval :: float() | undefined
+    integer(),
+    Executable :: binary(),
+    Paths :: [binary()],
+    SwitchInterval :: float() | undefined,
+    DefaultEventLoop :: boolean()
 ) -> ok | {error, binary()}.
-python_start(_Token, _Executable, _Paths, _SwitchInterval) -> erlang:nif_error(not_loaded).
+python_start(_Token, _Executable, _Paths, _SwitchInterval, _DefaultEventLoop) ->
+    erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_command(
@@ -582,15 +600,21 @@ python_main(_Token, _Module, _Function, _Arguments, _Leader) -> erlang:nif_error
 -spec python_running() -> boolean().
 python_running() -> erlang:nif_error(not_loaded).
 
-%%% To try what values become (docs/values.md): answers come as
-%%% `{py_main, Token, {ok, Term} | {error, Exception}}'
+%% Sets whether Python is ended (`erlang_loop_end.run()') when the operating system process ends,
+%% and how many milliseconds that may take. `undefined', the default: it is not ended then.
+%% @private
+-spec python_end_at_exit(timeout() | undefined) -> ok.
+python_end_at_exit(_Timeout) -> erlang:nif_error(not_loaded).
+
+%%% For trying conversions (docs/values.md): results arrive as `{py_main, Token, {ok, Term} |
+%%% {error, Exception}}'
 
 %% For py_calls: see docs/security.md.
 %% @private
 -spec value_limits(IntegerBytes :: pos_integer(), Parts :: pos_integer(), Atoms :: integer()) -> ok.
 value_limits(_IntegerBytes, _Parts, _Atoms) -> erlang:nif_error(not_loaded).
 
-%% The term as Python has it, converted back.
+%% Converts the term to Python and back.
 %% @private
 -spec python_echo(Token :: integer(), term()) -> ok | {error, occupied}.
 python_echo(_Token, _Term) -> erlang:nif_error(not_loaded).
@@ -610,7 +634,7 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 
 %%% Requests: see py, py_calls, py_event_loop_server
 
-%% The answer comes as `{py_reply, Token, Result}', unless it is given up before.
+%% The reply arrives as `{py_reply, Token, Result}', unless the request is given up before.
 %% @private
 -spec task_ask(Token :: reference(), task_target(), task_work()) ->
     {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
@@ -637,7 +661,7 @@ task_submit(Token, Target, Work) ->
     {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
 task_submit(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
 
-%% `ok': no answer will come; `done': it is in the mailbox.
+%% `ok': no reply will come; `done': it is in the mailbox.
 %% @private
 -spec task_give_up(task()) -> ok | done.
 task_give_up(_Task) -> erlang:nif_error(not_loaded).
@@ -646,12 +670,13 @@ task_give_up(_Task) -> erlang:nif_error(not_loaded).
 -spec task_cancel(task()) -> ok.
 task_cancel(_Task) -> erlang:nif_error(not_loaded).
 
-%% Whether an answer may still come.
+%% Whether a reply may still come.
 %% @private
 -spec task_is_open(task()) -> boolean().
 task_is_open(_Task) -> erlang:nif_error(not_loaded).
 
-%% The process `To' gets `{py_stream, Stream, Event}', `Demand' items before it asks for more.
+%% The process `To' gets `{py_stream, Stream, Event}', the first `Demand' items without asking for
+%% more.
 %% @private
 -spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
     {ok, task()} | {error, not_started | overload | loop_down | noproc}.
@@ -667,7 +692,7 @@ stream_submit(_Target, _Work, _To, _Demand, _Leader) -> erlang:nif_error(not_loa
 -spec stream_demand(task(), pos_integer()) -> ok.
 stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
 
-%% `taken': no message will come; `ok': the consumer, who is not the caller, is told.
+%% `taken': no message will come; `ok': the consumer, which is not the caller, is notified.
 %% @private
 -spec stream_cancel(task()) -> taken | ok.
 stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
@@ -691,7 +716,7 @@ calls_info() -> erlang:nif_error(not_loaded).
 python_loop_start(Token, Options) ->
     python_loop_start(Token, Options, group_leader()).
 
-%% With the group leader that the loop prints to of its own accord.
+%% With the group leader that the loop itself prints to.
 -spec python_loop_start(integer(), python_loop_options(), Leader :: pid()) ->
     {ok, ready | starting, loop_ref()} | {error, not_started | reason()}.
 python_loop_start(_Token, _Options, _Leader) -> erlang:nif_error(not_loaded).
@@ -700,12 +725,18 @@ python_loop_start(_Token, _Options, _Leader) -> erlang:nif_error(not_loaded).
 -spec python_loop_set_default(loop_ref()) -> ok | {error, closed}.
 python_loop_set_default(_LoopRef) -> erlang:nif_error(not_loaded).
 
+%% The application stops: requests without a loop return `not_started' until there is a default
+%% loop.
+%% @private
+-spec python_loop_forget_default() -> ok.
+python_loop_forget_default() -> erlang:nif_error(not_loaded).
+
 %% @private
 -spec python_loop_stop(loop_ref()) -> ok | ended | {error, closed}.
 python_loop_stop(_LoopRef) -> erlang:nif_error(not_loaded).
 
-%% Grows as long as the loop's thread is not stuck, whichever of its loops that runs. `undefined':
-%% the loop has ended.
+%% Grows as long as the loop's thread is not stuck, whichever of its loops runs. `undefined': the
+%% loop has ended.
 %% @private
 -spec python_loop_steps(loop_ref()) -> non_neg_integer() | undefined.
 python_loop_steps(_LoopRef) -> erlang:nif_error(not_loaded).
@@ -730,12 +761,12 @@ output_started(_Wanted) -> erlang:nif_error(not_loaded).
 -spec output_stopped() -> ok.
 output_stopped() -> erlang:nif_error(not_loaded).
 
-%% A device has replied. Answers how many bytes were dropped since the last time.
+%% A device has replied. Returns how many bytes were dropped since the last time.
 %% @private
 -spec output_done(output_device(), Bytes :: non_neg_integer()) -> Dropped :: non_neg_integer().
 output_done(_Device, _Bytes) -> erlang:nif_error(not_loaded).
 
-%% The calling process is py_logger; so many events may wait for it.
+%% The calling process is py_logger; at most this many events may wait for it.
 %% @private
 -spec logging_started(Limit :: non_neg_integer()) -> ok.
 logging_started(_Limit) -> erlang:nif_error(not_loaded).
@@ -744,7 +775,7 @@ logging_started(_Limit) -> erlang:nif_error(not_loaded).
 -spec logging_stopped() -> ok.
 logging_stopped() -> erlang:nif_error(not_loaded).
 
-%% An event was dealt with. Answers how many were dropped since the last time.
+%% An event was handled. Returns how many were dropped since the last time.
 %% @private
 -spec logging_done() -> Dropped :: non_neg_integer().
 logging_done() -> erlang:nif_error(not_loaded).
@@ -757,7 +788,7 @@ python_loop_threads(_Threads) -> erlang:nif_error(not_loaded).
 -spec python_loop_runners() -> [Loops :: pos_integer()].
 python_loop_runners() -> erlang:nif_error(not_loaded).
 
-%%% Questions of Python: see py_questions
+%%% Questions from Python: see py_questions
 
 %% @private
 -spec questions_started(pid()) -> ok.
@@ -782,7 +813,7 @@ question_raise(_Question, _Class, _Reason, _Stacktrace) -> erlang:nif_error(not_
 -spec mailbox_new() -> mailbox().
 mailbox_new() -> erlang:nif_error(not_loaded).
 
-%% The calling process stands for the code from now on.
+%% The calling process represents the code from now on.
 %% @private
 -spec mailbox_opened(mailbox()) -> ok.
 mailbox_opened(_Mailbox) -> erlang:nif_error(not_loaded).
@@ -791,7 +822,7 @@ mailbox_opened(_Mailbox) -> erlang:nif_error(not_loaded).
 -spec mailbox_deliver(mailbox(), Message :: term()) -> ok.
 mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
 
-%% Whether Python wanted to hear of the death of this linked process.
+%% Whether Python asked to be notified of the death of this linked process.
 %% @private
 -spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
 mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).
@@ -804,29 +835,31 @@ loop_lag(_Owner) -> erlang:nif_error(not_loaded).
 
 %%% Loops that are stuck: see py_watchdog
 
-%% Makes Python ready to be looked at; it must be up.
+%% Prepares Python for reading its stacks; it must be running.
 %% @private
 -spec watchdog_prepare() -> ok | {error, not_started | binary()}.
 watchdog_prepare() -> erlang:nif_error(not_loaded).
 
-%% The loops that have been in one turn for so many milliseconds, and in how many the next may have.
-%% Wakes none. `sleep': there is nothing to see before `{select, _, undefined, ready_input}' or
-%% `loop_awake' comes.
+%% The loops that have been in one turn for at least that many milliseconds, and the number of
+%% milliseconds until the next one may have. Wakes no loop. `sleep': check again after `{select, _,
+%% undefined, ready_input}' or `loop_awake'.
 %% @private
 -spec watchdog_look(non_neg_integer()) ->
     {Next :: pos_integer() | sleep, [
         {Id :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(), Turn :: integer(),
-            Milliseconds :: non_neg_integer()}
+            Milliseconds :: non_neg_integer(), Callback :: non_neg_integer(),
+            SeenFor :: non_neg_integer()}
     ]}.
 watchdog_look(_Threshold) -> erlang:nif_error(not_loaded).
 
-%% The stacks of Python's threads come as `{py_stacks, Token, {ok, Text} | {error, Text}}'.
+%% The stacks of Python's threads arrive as `{py_stacks, Token, {ok, Text} | {error, Text}}'.
 %% @private
 -spec watchdog_stacks(Token :: integer(), PatienceMs :: non_neg_integer()) ->
     ok | {error, not_started | binary()}.
 watchdog_stacks(_Token, _Patience) -> erlang:nif_error(not_loaded).
 
+%% Raises LoopStuckError in this callback of the loop, if it still runs Python code.
 %% @private
--spec watchdog_interrupt(Id :: non_neg_integer(), Turn :: non_neg_integer()) ->
+-spec watchdog_interrupt(Id :: non_neg_integer(), Callback :: non_neg_integer()) ->
     ok | {error, closed | binary()}.
-watchdog_interrupt(_Id, _Turn) -> erlang:nif_error(not_loaded).
+watchdog_interrupt(_Id, _Callback) -> erlang:nif_error(not_loaded).

@@ -1,19 +1,20 @@
-%% @doc Hears how group leaders get on with what Python prints.
+%% @doc Takes the group leaders' replies to what Python prints.
 %%
 %% Python threads send I/O requests straight to the group leader; this process gets the replies.
-%% It takes, all of native code's making:
+%% It takes these messages:
 %%
 %% <ul>
-%% <li>`{io_reply, {py_output, Device, Bytes}, ok | {error, Reason}}', from group leaders: so much
-%%     less is under way. Native code has those who print wait when too much is.</li>
-%% <li>`{forward, Leader, IoRequest}': for a group leader on another node, where threads cannot
-%%     send. When the connection is busy this process waits, and after a while so does Python.</li>
+%% <li>`{io_reply, {py_output, Device, Bytes}, ok | {error, Reason}}', from group leaders: these
+%%     bytes are no longer in flight. Native code makes `print' wait when too many are.</li>
+%% <li>`{forward, Leader, IoRequest}', from native code: for a group leader on another node, to
+%%     which Python threads cannot send. When the connection is busy this process blocks, and
+%%     after a while Python waits, too.</li>
 %% </ul>
 %%
-%% What is under way is counted in native code, and begins anew when this process is restarted.
+%% Native code counts the bytes in flight, and starts from 0 when this process is restarted.
 %%
-%% `redirect_output' (true) in the application environment: false leaves Python's stdout and
-%% stderr what they are to the operating system.
+%% With `redirect_output' set to false in the application environment, Python's stdout and stderr
+%% are those of the operating system.
 -module(py_output).
 
 -behaviour(gen_server).
@@ -23,7 +24,7 @@
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% So often at most is told what went wrong.
+%% Lost output is logged at most this often.
 -define(TELL_MS, 1000).
 
 -record(state, {
@@ -45,7 +46,7 @@ start_link() ->
 init([]) ->
     %% So that terminate/2 runs when the application stops.
     _ = process_flag(trap_exit, true),
-    ok = py_nif:output_started(application:get_env(erlang_loop, redirect_output, true)),
+    ok = py_nif:output_started(py_settings:value(redirect_output)),
     {ok, #state{}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.
@@ -98,7 +99,7 @@ tell_lost(#state{lost = 0} = State) ->
     State#state{timer = undefined};
 tell_lost(#state{lost = Bytes, reason = Reason}) ->
     ?LOG_WARNING(
-        "~b bytes that Python printed were lost: the group leader did not take them (~tp)",
+        "~b bytes printed by Python were lost: the group leader did not accept them (~tp)",
         [Bytes, Reason],
         #{domain => [python]}
     ),

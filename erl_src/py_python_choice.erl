@@ -1,79 +1,113 @@
-%% @doc Which Python is embedded: reads the application environment and what the build noted in
-%% `priv/build_info'. Used by `py_interpreter' and by scripts that want to know.
+%% @doc Chooses the Python to embed: from the settings, and from what the build recorded in
+%% `priv/build_info'. Used by `py_interpreter' and by scripts.
 -module(py_python_choice).
 
--export([settings/0, paths/0, switch_interval/0, build_info/0]).
+-include_lib("kernel/include/logger.hrl").
+
+-export([settings/0, for_command/0, build_info/0]).
 
 -type switch_interval() :: float() | undefined.
 
-%% @doc The interpreter to embed, what goes in front of its `sys.path' and its switch interval; or a
-%% sentence that says what is wrong with the settings.
--spec settings() -> {ok, {binary(), [binary()], switch_interval()}} | {error, binary()}.
+%% @doc The interpreter to embed, what goes in front of its `sys.path', its switch interval and
+%% whether its default event loop is ours; or a sentence that says which setting is wrong.
+-spec settings() ->
+    {ok, {binary(), [binary()], switch_interval(), boolean()}} | {error, binary()}.
 settings() ->
-    case {switch_interval(), executable()} of
-        {{ok, Interval}, {ok, Executable}} -> {ok, {Executable, paths(), Interval}};
-        {{error, Reason}, _} -> {error, Reason};
-        {_, {error, Reason}} -> {error, Reason}
+    case {for_command(), executable(), py_settings:find(default_event_loop)} of
+        {{ok, {Paths, Interval}}, {ok, Executable}, {ok, Default}} ->
+            {ok, {Executable, Paths, Interval, Default}};
+        {{error, Sentence}, _, _} ->
+            {error, Sentence};
+        {_, {error, Sentence}, _} ->
+            {error, Sentence};
+        {_, _, {error, Sentence}} ->
+            {error, Sentence}
+    end.
+
+%% @doc The same without the interpreter, which `bin/erlang-loop' finds itself.
+-spec for_command() -> {ok, {[binary()], switch_interval()}} | {error, binary()}.
+for_command() ->
+    case {py_settings:find(python_path), py_settings:find(switch_interval)} of
+        {{ok, Paths}, {ok, Interval}} -> {ok, {with_own(Paths), seconds(Interval)}};
+        {{error, Sentence}, _} -> {error, Sentence};
+        {_, {error, Sentence}} -> {error, Sentence}
     end.
 
 executable() ->
-    #{python := Built} = build_info(),
-    case {env(venv), env(python)} of
-        {undefined, undefined} -> {ok, to_binary(Built)};
-        {undefined, Python} -> checked(found(Python));
-        {Venv, _} -> checked(to_binary(filename:absname(filename:join([Venv, "bin", "python"]))))
+    case {py_settings:find(venv), py_settings:find(python)} of
+        {{ok, undefined}, {ok, undefined}} ->
+            #{python := Built} = build_info(),
+            {ok, unicode:characters_to_binary(Built)};
+        {{ok, undefined}, {ok, Python}} ->
+            checked(python, Python, found(Python));
+        {{ok, Venv}, {ok, _}} ->
+            checked(venv, Venv, filename:absname(filename:join([Venv, "bin", "python"])));
+        {{error, Sentence}, _} ->
+            {error, Sentence};
+        {_, {error, Sentence}} ->
+            {error, Sentence}
     end.
 
 %% A path, or a command on the PATH.
 found(Python) ->
     case os:find_executable(unicode:characters_to_list(Python)) of
-        false -> to_binary(Python);
-        Path -> to_binary(Path)
+        false -> Python;
+        Path -> unicode:characters_to_binary(Path)
     end.
 
-%% @doc What goes in front of `sys.path'.
--spec paths() -> [binary()].
-paths() ->
+%% Our entries come last of those in front of `sys.path'.
+with_own(Paths) ->
+    lists:foreach(fun warn_unless_there/1, Paths),
     Own = filename:join(code:priv_dir(erlang_loop), "python"),
-    [to_binary(Path) || Path <- application:get_env(erlang_loop, python_path, []) ++ [Own]].
+    Paths ++ [unicode:characters_to_binary(Own)].
 
-%% @doc In seconds, as Python has it; the setting is in milliseconds.
--spec switch_interval() -> {ok, switch_interval()} | {error, binary()}.
-switch_interval() ->
-    case env(switch_interval) of
-        undefined ->
-            {ok, undefined};
-        Ms when is_number(Ms), Ms >= 0.001, Ms =< 10_000 ->
-            {ok, Ms / 1000};
-        Wrong ->
-            Text = io_lib:format(
-                "switch_interval is ~0p, and must be 0.001 to 10000 milliseconds.", [Wrong]
-            ),
-            {error, unicode:characters_to_binary(Text)}
-    end.
+%% Passed to Python unchanged: the folder may be created later, and an archive is valid, too.
+warn_unless_there(Path) ->
+    filelib:is_file(Path) orelse
+        ?LOG_WARNING("python_path has ~ts, which does not exist: Python imports nothing from there", [
+            Path
+        ]),
+    ok.
 
-%% @doc What the build noted: `python', `python_version', `libpython'.
+%% In Python's unit; the setting is in milliseconds.
+seconds(undefined) -> undefined;
+seconds(Milliseconds) -> Milliseconds / 1000.
+
+%% @doc What the build recorded: `python', `python_version', `libpython'.
 -spec build_info() -> #{atom() => string()}.
 build_info() ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(erlang_loop), "build_info")),
     maps:from_list(Terms).
 
-%% A libpython can only serve an interpreter of its own version: another one's standard library
-%% would be loaded into it and fail in odd places.
-checked(Executable) ->
+%% A libpython only works with an interpreter of its own version: it would load another version's
+%% standard library and fail in unexpected places.
+checked(Setting, Value, Executable) ->
     #{python_version := Built} = build_info(),
     case {version(Executable), minor(Built)} of
         {{ok, Same}, Same} ->
             {ok, Executable};
         {{ok, Other}, Wanted} ->
             {error,
-                unicode:characters_to_binary([
+                sentence([
                     Executable, " is Python ", Other, ", but erlang_loop was built with ", Wanted,
                     ": build with PYTHON=", Executable, " or choose another."
                 ])};
+        {error, _} when Setting =:= venv ->
+            {error,
+                sentence([
+                    "venv is ", Value, ", and must be the folder of a virtual environment: ",
+                    Executable, " cannot be run as a Python interpreter."
+                ])};
         {error, _} ->
-            {error, <<Executable/binary, " cannot be run as a Python interpreter.">>}
+            {error,
+                sentence([
+                    "python is ", Value, ", and must be a path or a command on the PATH: ",
+                    Executable, " cannot be run as a Python interpreter."
+                ])}
     end.
+
+sentence(Parts) ->
+    unicode:characters_to_binary(Parts).
 
 minor(Version) ->
     [Major, Minor | _] = string:split(Version, ".", all),
@@ -87,7 +121,7 @@ version(Executable) ->
         error:_ -> error
     end.
 
-%% The port answers with data and then its exit status; a Python that hangs is cut off.
+%% The port sends data and then the exit status; a Python that hangs is stopped.
 read_version(Port, Read) ->
     receive
         {Port, {data, Data}} -> read_version(Port, Read ++ Data);
@@ -97,9 +131,3 @@ read_version(Port, Read) ->
         port_close(Port),
         error
     end.
-
-env(Key) ->
-    application:get_env(erlang_loop, Key, undefined).
-
-to_binary(Path) ->
-    unicode:characters_to_binary(Path).

@@ -1,18 +1,18 @@
-%% @doc Has the questions of Python answered: `erlang.call', `erlang.async_call', `erlang.cast'
-%% and calls of funs. Each is answered by a process of its own, so that one that takes long, or
-%% dies, is nobody else's business.
+%% @doc Runs Python's calls to Erlang: `erlang.call', `erlang.async_call', `erlang.cast' and calls
+%% of funs. Each one runs in its own process, so that a slow or failing call does not affect others.
 %%
 %% Takes these messages:
 %%
 %% <ul>
-%% <li>`{'$py_question', Question}', from a Python thread: have it answered.</li>
-%% <li>`{given_up, Pid}', from a Python thread: nobody waits for what this process does.</li>
+%% <li>`{'$py_question', Question}', from a Python thread: start a process for it.</li>
+%% <li>`{given_up, Pid}', from a Python thread: its caller timed out or was cancelled; kill the
+%%     process.</li>
 %% <li>`{{died, Question}, Monitor, process, Pid, Reason}', from the VM: the process of this
-%%     question has ended. If it has not answered before, that is the answer.</li>
+%%     question has ended. If it has not replied before, its exit reason is the reply.</li>
 %% </ul>
 %%
-%% It keeps nothing. If it dies, questions it had not passed on fail at once: they go with its
-%% mailbox, and Python notices that. The others are answered all the same.
+%% It has no state. If it dies, questions that it had not started fail at once: they are destroyed
+%% with its mailbox, which Python notices. The others still get their replies.
 -module(py_questions).
 
 -behaviour(gen_server).
@@ -21,7 +21,7 @@
 
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
-%% For the processes that answer.
+%% For the processes that run the calls.
 -export([answer/1]).
 
 -type state() :: [].
@@ -67,7 +67,7 @@ handle_info(Message, State) ->
     {noreply, State}.
 
 %% @private
-%% @doc Answers a question in the calling process.
+%% @doc Runs a question in the calling process and sends the reply.
 -spec answer(py_nif:question()) -> ok.
 answer(Question) ->
     case py_nif:question_take(Question) of
@@ -98,7 +98,7 @@ perform({apply, Fun, Args}) ->
 perform({call, Node, Module, Function, Args}) ->
     erpc:call(Node, Module, Function, Args).
 
-%% What erpc wraps an exception of the other node in is undone: it is told as if it were ours.
+%% erpc wraps exceptions of the other node; this unwraps them, as if they had been raised here.
 fail(Question, error, {exception, Reason, Stack}, [{erpc, _, _, _} | _]) ->
     py_nif:question_raise(Question, error, Reason, Stack);
 fail(Question, exit, {exception, Reason}, [{erpc, _, _, _} | _]) ->

@@ -1,9 +1,9 @@
-%% @doc Stands in for the VM's own signal handler while loops want signals.
+%% @doc Replaces OTP's signal handler while loops want signals.
 %%
-%% A handler of `erl_signal_server', which tells all its handlers of a signal. OTP's own one,
-%% `erl_signal_handler', stops the node on SIGTERM, whoever else handles that: so it is replaced
-%% here, and gets the signals no loop wants. A handler that the node's owner has put there in its
-%% place stays, and hears of everything.
+%% A handler of `erl_signal_server', which passes each signal to all its handlers. OTP's own one,
+%% `erl_signal_handler', stops the node on SIGTERM even if another handler handles it. This module
+%% replaces it, and passes it the signals that no loop wants. If the node's owner has already
+%% replaced OTP's handler by another, that one stays and receives all signals.
 -module(py_signal_handler).
 
 -behaviour(gen_event).
@@ -37,7 +37,7 @@ leave() ->
         {error, module_not_found} -> ok
     end.
 
-%% The second part is what OTP's handler answered when it left: nothing of use.
+%% The second element is what OTP's handler returned when it was removed; it is not needed.
 -spec init({boolean(), term()}) -> {ok, state()}.
 init({true, _}) ->
     {ok, State} = ?OTP:init([]),

@@ -1,9 +1,9 @@
-%% @doc Has the VM handle the signals that loops want, and gives them back.
+%% @doc Makes the VM handle the signals that loops want, and restores them afterwards.
 %%
 %% Takes `{signals_changed, Request | undefined}', from Python threads that add or remove a signal
-%% handler (they wait for the answer to `Request') and from loops that close. What is wanted, and
-%% what a signal did before, is kept in the NIF library: this process only makes the VM agree, so
-%% it can be restarted at any time.
+%% handler (they wait for the reply to `Request') and from loops that close. The NIF library stores
+%% which signals are wanted and what each did before. This process has no state of its own, so it
+%% can be restarted at any time.
 -module(py_signals).
 
 -behaviour(gen_server).
@@ -26,7 +26,7 @@ init([]) ->
     %% So that terminate/2 runs when the application stops.
     _ = process_flag(trap_exit, true),
     ok = py_nif:signals_started(),
-    %% A predecessor may have died between noting a signal and having it handled.
+    %% A predecessor may have died after it recorded a signal and before it called os:set_signal/2.
     {_, Taken} = py_nif:signals_wanted(),
     lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, handle) end, Taken),
     _ = settle(),
@@ -62,11 +62,12 @@ terminate(_Reason, _State) ->
     give_back(Taken),
     py_signal_handler:leave().
 
-%% Answers the signals that this VM does not give away.
+%% Returns the signals that this VM does not let others handle.
 settle() ->
     {Wanted, Taken} = py_nif:signals_wanted(),
-    %% In before the first signal is taken, out after the last one is back: no signal meets the
-    %% VM's own handler (which stops the node on SIGTERM) while a loop wants it.
+    %% Our handler is installed before the first signal is taken and removed after the last one is
+    %% restored, so that OTP's handler (which stops the node on SIGTERM) never gets a signal that a
+    %% loop wants.
     Wanted =:= [] orelse py_signal_handler:enter(),
     give_back(Taken -- Wanted),
     Refused = [Signal || Signal <- Wanted -- Taken, not take(Signal)],
@@ -87,8 +88,8 @@ take(Signal) ->
 give_back(Signals) ->
     lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, before(Signal)) end, Signals).
 
-%% What handled a signal in a process of Python's was Python, and not the VM: asyncio resets it
-%% to its default then, and so do we.
+%% Under `bin/erlang-loop' the signal was handled by Python, not by the VM: asyncio resets such a
+%% signal to its default, and so do we.
 before(Signal) ->
     case {py_nif:signal_give_back(Signal), application:get_env(erlang_loop, runs_command)} of
         {handle, {ok, true}} -> default;

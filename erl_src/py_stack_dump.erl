@@ -1,5 +1,5 @@
-%% @doc The stacks of Python's threads as faulthandler writes them, for reports: the thread that
-%% is asked for first, then those that run Python too, for one of them may hold it up.
+%% @doc Formats the stacks of Python's threads, as faulthandler writes them, for reports: first the
+%% given thread, then the others that run Python, because one of them may block it.
 %%
 %% ```
 %% Thread 0x00007f53c7fff6c0 (most recent call first):
@@ -8,9 +8,9 @@
 %% '''
 -module(py_stack_dump).
 
--export([text/2, threads/1]).
+-export([text/2, busy/1, threads/1]).
 
-%% Of each thread but the one that is asked for.
+%% Of each thread except the given one.
 -define(FRAMES, 6).
 
 %% @doc What to print for thread `Ident'.
@@ -23,10 +23,20 @@ text(Ident, {ok, Dump}) ->
             [{_, Lines} | _] -> ["Its thread, most recent call first:\n", lines(Lines)];
             [] -> "Its thread runs no Python code.\n"
         end,
-    Busy = [Lines || {_, [<<"  File", _/binary>> | _] = Lines} <- Others],
-    [First, [["Another thread:\n", lines(lists:sublist(Lines, ?FRAMES))] || Lines <- Busy]];
+    [First, [["Another thread:\n", Frames] || Frames <- frames_of_busy(Others)]];
 text(_Ident, {error, Reason}) ->
-    io_lib:format("Its stack cannot be had: ~p", [Reason]).
+    io_lib:format("Its stack could not be read: ~p", [Reason]).
+
+%% @doc What to print for all threads that run Python code.
+-spec busy(Dump :: binary()) -> unicode:chardata().
+busy(Dump) ->
+    [["A thread, most recent call first:\n", Frames] || Frames <- frames_of_busy(threads(Dump))].
+
+frames_of_busy(Threads) ->
+    [
+        lines(lists:sublist(Lines, ?FRAMES))
+     || {_, [<<"  File", _/binary>> | _] = Lines} <- Threads
+    ].
 
 lines(Lines) ->
     [[Line, $\n] || Line <- Lines].

@@ -1,8 +1,8 @@
 %% @private
 %% @doc Streams, below `py', `py_event_loop' and `py_event_loop_pool': starts one, ends it, folds.
 %%
-%% The consumer gets, from threads of Python, any number of `{py_stream, Stream, {data, Item}}',
-%% no more than it demanded, and then one of `{py_stream, Stream, done}' and
+%% Python threads send the consumer any number of `{py_stream, Stream, {data, Item}}', no more than
+%% its demand, and then either `{py_stream, Stream, done}' or
 %% `{py_stream, Stream, {error, Reason}}'.
 -module(py_stream).
 
@@ -13,17 +13,17 @@
 %% Opaque to users, though a reference: it is in the messages.
 -type stream() :: py_nif:task().
 -type options() :: #{
-    %% Items that are wanted from the beginning; none unless given.
+    %% Initial demand. Default: 0.
     demand => non_neg_integer(),
-    %% Who gets the messages, a process of this node; the caller unless given.
+    %% The consumer, a process of this node. Default: the caller.
     to => pid(),
-    %% Where asynchronous generators run; the default loop unless given.
+    %% Where asynchronous generators run. Default: the default loop.
     loop => py_event_loop:loop()
 }.
 -type fold_options() :: #{
-    %% So many items may be under way; 32 unless given.
+    %% How many items may be in flight. Default: 32.
     demand => pos_integer(),
-    %% Milliseconds that the next item may take; 5,000 unless given.
+    %% Milliseconds that the next item may take. Default: 5,000.
     timeout => timeout(),
     loop => py_event_loop:loop()
 }.
@@ -53,7 +53,7 @@ demand(Stream, Count) ->
 -spec cancel(stream()) -> ok.
 cancel(Stream) ->
     case py_nif:stream_cancel(Stream) of
-        %% None comes after those that came.
+        %% No message arrives after those in the mailbox.
         taken -> forget(Stream);
         %% Another process is the consumer.
         ok -> ok
@@ -65,10 +65,11 @@ forget(Stream) ->
     after 0 -> ok
     end.
 
-%% @doc Whatever happens in `Step', the stream has ended when this returns.
+%% @doc When this returns or raises, the stream has ended.
 -spec fold(step(), term(), py_nif:task_target(), py_nif:task_work(), fold_options()) ->
     {ok, Acc :: term()} | {error, py:reason()}.
-fold(Step, Acc, Target, Work, Options) when is_function(Step, 2) ->
+fold(Step, Acc, Target, Work, Options) ->
+    is_function(Step, 2) orelse error(badarg),
     known([demand, timeout], Options),
     Window = maps:get(demand, Options, 32),
     Timeout = maps:get(timeout, Options, 5000),
@@ -85,8 +86,8 @@ fold(Step, Acc, Target, Work, Options) when is_function(Step, 2) ->
             {error, Reason}
     end.
 
-%% `Left' of the `Window' items that may be under way are. New ones are demanded by the half
-%% window: a message to Python for each item would cost more than the item.
+%% `Left' of the `Window' items are in flight. New ones are requested half a window at a time,
+%% because a message to Python for each item would cost more than the item.
 take(Stream, Step, Acc, Left, Window, Timeout) ->
     receive
         {py_stream, Stream, {data, Item}} ->

@@ -1,27 +1,32 @@
-%% @doc Sees loops that are stuck, says where, and does what it is told to do about it.
+%% @doc Detects stuck loops, logs where they are stuck, and applies the policy.
 %%
-%% A loop notes the beginning of every turn of callbacks. This process looks at those notes when the
-%% oldest of them can be too old; a loop that sleeps is not woken for it. While all of them sleep
-%% it does, too, and the first that does not sets a timer of the kernel that wakes it, unless all is
-%% quiet again by then. A turn that takes longer is logged as a warning, with the Python stack of the
-%% loop's thread, and again each time it has taken twice as long. What happens then is the policy's
-%% business:
+%% A loop records the beginning of every turn. This process checks these records when the oldest of
+%% them may be too old; sleeping loops are not woken for it. While all loops sleep, so does this
+%% process. The first loop that wakes sets a kernel timer, which wakes this process unless all loops
+%% sleep again by then. A turn that takes too long is logged as a warning, with the Python stack of
+%% the loop's thread, and again each time it has taken twice as long. The policy decides what else
+%% happens:
 %%
 %% <ul>
 %% <li>`report': nothing more.</li>
 %% <li>`interrupt': `erlang_loop.watchdog.LoopStuckError' is raised in the callback, as soon as it
-%% runs Python code. A call into C, such as `time.sleep', is let finish.</li>
+%% runs Python code: a call into C, such as `time.sleep', finishes first. A callback that ends
+%% before that is not interrupted, and neither is the next one.</li>
 %% <li>`restart': the loop's process ends with `{loop_stuck, Milliseconds}', and its supervisor
-%% starts another loop. Who waits for an answer gets `{error, loop_down}' at once. The thread is
-%% left to finish what it does. A loop that Python started has no process and is
-%% interrupted.</li>
+%% starts another loop. Waiting callers get `{error, loop_down}' at once. The thread is left to
+%% finish its callback. A loop that Python started has no process and is interrupted.</li>
 %% </ul>
 %%
-%% Takes `look' from its own timer; after a look that was the last for want of loops to look at,
-%% `{select, _, undefined, ready_input}' from the VM when the kernel's timer has fired, or, where
-%% there is no descriptor for that, `loop_awake' from the thread of the first loop that is up; and
-%% `{py_stacks, Token, Result}' from a thread that was asked for stacks, one for each
-%% `watchdog_stacks/2'.
+%% Takes these messages:
+%%
+%% <ul>
+%% <li>`look', from its own timer: check all loops.</li>
+%% <li>`{select, _, undefined, ready_input}', from the VM: the kernel timer has fired. Only while no
+%% check is scheduled.</li>
+%% <li>`loop_awake', from the thread of the first loop that wakes, if there is no descriptor for the
+%% kernel timer.</li>
+%% <li>`{py_stacks, Token, Result}', one for each `watchdog_stacks/2': the stacks.</li>
+%% </ul>
 -module(py_watchdog).
 
 -behaviour(gen_server).
@@ -40,7 +45,14 @@
     thread :: integer(),
     turn :: integer(),
     ms :: non_neg_integer(),
-    %% The next report is due when it has lasted so long.
+    %% The current callback, 0 for none, and for how long it has been observed.
+    callback :: non_neg_integer(),
+    callback_ms :: non_neg_integer(),
+    %% The turn was reported, and its callbacks are to be interrupted.
+    interrupts = false :: boolean(),
+    %% The callback that was interrupted last.
+    interrupted = 0 :: non_neg_integer(),
+    %% The next report is due when the turn has lasted this long.
     next :: non_neg_integer()
 }).
 
@@ -49,14 +61,14 @@
     policy :: policy(),
     %% By the loop's id.
     stuck = #{} :: #{pos_integer() => #stuck{}},
-    %% Stacks that were asked for, and for which loops.
+    %% Requested stacks, and for which loops.
     asked = #{} :: #{integer() => [pos_integer()]},
     prepared = false :: boolean(),
-    %% Of the next look; none while all loops sleep.
+    %% For the next check; none while all loops sleep.
     timer :: reference() | undefined
 }).
 
-%% How long a thread is asked to give Python away before its stack is read all the same.
+%% How long to wait for the GIL before the stacks are read without it.
 -define(PATIENCE_MS, 250).
 
 -spec start_link() -> {ok, pid()} | {error, term()}.
@@ -67,19 +79,12 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
--spec init([]) -> {ok, #state{}} | {stop, {bad_setting, atom(), term()}}.
+-spec init([]) -> {ok, #state{}}.
 init([]) ->
-    Threshold = application:get_env(erlang_loop, stuck_after, 1000),
-    Policy = application:get_env(erlang_loop, stuck_policy, report),
-    State = #state{threshold = Threshold, policy = Policy},
-    case {valid_threshold(Threshold), lists:member(Policy, [report, interrupt, restart])} of
-        {true, true} -> {ok, looked_first(State)};
-        {false, _} -> {stop, {bad_setting, stuck_after, Threshold}};
-        {_, false} -> {stop, {bad_setting, stuck_policy, Policy}}
-    end.
-
-valid_threshold(Threshold) ->
-    Threshold =:= infinity orelse (is_integer(Threshold) andalso Threshold > 0).
+    State = #state{
+        threshold = py_settings:value(stuck_after), policy = py_settings:value(stuck_policy)
+    },
+    {ok, looked_first(State)}.
 
 %% Never, if nothing is ever too long.
 looked_first(#state{threshold = infinity} = State) ->
@@ -109,16 +114,14 @@ handle_info(look, State) ->
 handle_info({select, _, undefined, ready_input}, #state{timer = undefined} = State) ->
     {noreply, looked(State)};
 handle_info({select, _, undefined, ready_input}, State) ->
-    %% It fired while we were about to look on.
+    %% It fired while the next check was being scheduled.
     {noreply, State};
 handle_info(loop_awake, #state{threshold = Threshold} = State) ->
     {noreply, look_in(Threshold, prepared(State))};
 handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
     case maps:take(Token, Asked) of
         {Ids, Rest} ->
-            Known = maps:with(Ids, State#state.stuck),
-            maps:foreach(fun(Id, Stuck) -> report(Id, Stuck, Result, State) end, Known),
-            {noreply, State#state{asked = Rest}};
+            {noreply, reports(Ids, Result, State#state{asked = Rest})};
         error ->
             {noreply, State}
     end;
@@ -126,19 +129,19 @@ handle_info(Message, State) ->
     ?LOG_WARNING("py_watchdog: unknown message ~p", [Message]),
     {noreply, State}.
 
-%% A look, and the timer for the next.
+%% Checks all loops and sets the timer for the next check.
 looked(State) ->
     case look(prepared(State)) of
         {Next, #state{stuck = Stuck, threshold = Threshold} = Looked} when map_size(Stuck) > 0 ->
-            %% Its end is to be noticed, too. (`sleep' is more than any number.)
+            %% The end of a stuck turn must be noticed, too. (`sleep' is greater than any number.)
             look_in(max(1, min(Next, Threshold div 2)), Looked);
         {sleep, Looked} ->
             Looked;
-        {Next, Looked} ->
-            look_in(Next, Looked)
+        {Next, #state{threshold = Threshold} = Looked} ->
+            look_in(max(1, min(Next, Threshold div 2)), Looked)
     end.
 
-%% As soon as Python is up. A thread does it; nobody waits for that.
+%% Done as soon as Python is running, by a thread, without waiting for it.
 prepared(#state{prepared = false} = State) ->
     State#state{prepared = py_nif:watchdog_prepare() =:= ok};
 prepared(State) ->
@@ -147,8 +150,8 @@ prepared(State) ->
 look(#state{threshold = Threshold, stuck = Before} = State) ->
     {Next, Stuck} = py_nif:watchdog_look(Threshold),
     Seen = maps:from_list([
-        {Id, seen(Threshold, {Owner, Thread, Turn, Ms}, maps:get(Id, Before, none))}
-     || {Id, Owner, Thread, Turn, Ms} <- Stuck
+        {Id, seen(Threshold, Row, maps:get(Id, Before, none))}
+     || {Id, _, _, _, _, _, _} = Row <- Stuck
     ]),
     maps:foreach(
         fun(Id, Was) ->
@@ -160,12 +163,23 @@ look(#state{threshold = Threshold, stuck = Before} = State) ->
         Before
     ),
     Due = [Id || {Id, #stuck{ms = Ms, next = Limit}} <- maps:to_list(Seen), Ms >= Limit],
-    {Next, asked(Due, State#state{stuck = maps:map(fun reported/2, Seen)})}.
+    Known = maps:map(fun(Id, One) -> interrupted(Id, reported(Id, One), State) end, Seen),
+    {Next, asked(Due, State#state{stuck = Known})}.
 
-seen(_, {Owner, Thread, Turn, Ms}, #stuck{turn = Turn, next = Next}) ->
-    #stuck{owner = Owner, thread = Thread, turn = Turn, ms = Ms, next = Next};
-seen(Threshold, {Owner, Thread, Turn, Ms}, _) ->
-    #stuck{owner = Owner, thread = Thread, turn = Turn, ms = Ms, next = Threshold}.
+seen(_, {_, Owner, Thread, Turn, Ms, Callback, CallbackMs}, #stuck{turn = Turn} = Before) ->
+    Before#stuck{
+        owner = Owner, thread = Thread, ms = Ms, callback = Callback, callback_ms = CallbackMs
+    };
+seen(Threshold, {_, Owner, Thread, Turn, Ms, Callback, CallbackMs}, _) ->
+    #stuck{
+        owner = Owner,
+        thread = Thread,
+        turn = Turn,
+        ms = Ms,
+        callback = Callback,
+        callback_ms = CallbackMs,
+        next = Threshold
+    }.
 
 reported(_Id, #stuck{ms = Ms, next = Next} = Stuck) when Ms >= Next ->
     Stuck#stuck{next = 2 * Ms};
@@ -180,10 +194,14 @@ asked(Ids, #state{asked = Asked} = State) ->
         ok ->
             State#state{asked = Asked#{Token => Ids}};
         {error, Reason} ->
-            Known = maps:with(Ids, State#state.stuck),
-            maps:foreach(fun(Id, Stuck) -> report(Id, Stuck, {error, Reason}, State) end, Known),
-            State
+            reports(Ids, {error, Reason}, State)
     end.
+
+reports(Ids, Result, #state{stuck = Stuck} = State) ->
+    Reported = maps:map(
+        fun(Id, One) -> report(Id, One, Result, State) end, maps:with(Ids, Stuck)
+    ),
+    State#state{stuck = maps:merge(Stuck, Reported)}.
 
 report(Id, #stuck{owner = Owner, thread = Thread, ms = Ms} = Stuck, Result, State) ->
     Policy = policy(Owner, State#state.policy),
@@ -192,17 +210,30 @@ report(Id, #stuck{owner = Owner, thread = Thread, ms = Ms} = Stuck, Result, Stat
         [name(Id, Owner), Ms, Policy, py_stack_dump:text(Thread, Result)],
         #{loop => Id, owner => Owner, stuck_ms => Ms}
     ),
-    act(Policy, Id, Stuck).
+    act(Policy, Id, Stuck, State).
 
-act(report, _Id, _Stuck) ->
-    ok;
-act(restart, _Id, #stuck{owner = Owner, ms = Ms}) when is_pid(Owner) ->
-    exit(Owner, {loop_stuck, Ms});
-act(_, Id, #stuck{turn = Turn}) ->
-    case py_nif:watchdog_interrupt(Id, Turn) of
+act(report, _Id, Stuck, _State) ->
+    Stuck;
+act(restart, _Id, #stuck{owner = Owner, ms = Ms} = Stuck, _State) when is_pid(Owner) ->
+    true = exit(Owner, {loop_stuck, Ms}),
+    Stuck;
+act(_, Id, Stuck, State) ->
+    interrupted(Id, Stuck#stuck{interrupts = true}, State).
+
+%% Each callback is interrupted once: the first exception may still be propagating. A callback that
+%% merely runs in a long turn is not interrupted: it must have been observed for part of that time.
+interrupted(
+    Id,
+    #stuck{interrupts = true, callback = Callback, callback_ms = Ms, interrupted = Last} = Stuck,
+    #state{threshold = Threshold}
+) when Callback =/= 0, Callback =/= Last, 4 * Ms >= Threshold ->
+    case py_nif:watchdog_interrupt(Id, Callback) of
         ok -> ok;
         {error, Reason} -> ?LOG_WARNING("loop ~b cannot be interrupted: ~p", [Id, Reason])
-    end.
+    end,
+    Stuck#stuck{interrupted = Callback};
+interrupted(_Id, Stuck, _State) ->
+    Stuck.
 
 over(Id, #stuck{owner = Owner, ms = Ms}) ->
     ?LOG_NOTICE(
@@ -210,7 +241,7 @@ over(Id, #stuck{owner = Owner, ms = Ms}) ->
         #{loop => Id, owner => Owner}
     ).
 
-%% A loop can have a policy of its own. Its process is not stuck, whatever its thread does.
+%% A loop can have its own policy. Its process is not stuck, whatever its thread does.
 policy(undefined, Default) ->
     Default;
 policy(Owner, Default) ->

@@ -1,10 +1,10 @@
 #!/usr/bin/env escript
-%% A Python coroutine below an Erlang supervisor: it is called, it crashes, it is back.
+%% A Python coroutine below an Erlang supervisor: it is called, it crashes, it is restarted.
 %%
 %%   ERL_LIBS=_build/default/lib escript examples/actor.escript
 %%
-%% The actor is in actor_account.py. Whatever is not as it should be ends this with an exit code
-%% other than 0.
+%% The actor is in actor_account.py. If anything goes wrong, this exits with a code other
+%% than 0.
 -mode(compile).
 
 -export([init/1]).
@@ -43,7 +43,7 @@ init([]) ->
     }),
     {ok, {#{strategy => one_for_one}, [Account]}}.
 
-%% It answers when the child is there, also after a crash.
+%% It replies when the child is running, also after a crash.
 account(Supervisor) ->
     [{account, Account, worker, _}] = supervisor:which_children(Supervisor),
     Account.

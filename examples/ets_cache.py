@@ -14,10 +14,10 @@ from erlang import Atom
 
 
 class Cache:
-    """Belongs to the task or thread that makes it, and ends with it, as ETS tables do."""
+    """Belongs to the task or thread that creates it, and ends with it, as ETS tables do."""
 
     def __init__(self) -> None:
-        # The process that answers this call makes the table, and leaves it to the heir.
+        # The process that runs this call creates the table, and passes it to the heir.
         heir = (Atom("heir"), erlang.self(), Atom("cache"))
         options = [Atom("public"), (Atom("read_concurrency"), True), heir]
         self.table = erlang.call("ets", "new", [Atom("cache"), options])
@@ -57,7 +57,7 @@ async def main() -> None:
         squares = await asyncio.gather(*[slow_square(cache, number) for number in range(10)])
     print(f"{squares} with {await cache.async_get('computed')} computed")
 
-    # Erlang sees what Python has put there, and the other way round.
+    # Erlang sees what Python has put there, and vice versa.
     await erlang.async_call("ets", "insert", [cache.table, ("from Erlang", Atom("hello"))])
     print(f"a task reads {await cache.async_get('from Erlang')}")
 

@@ -2,11 +2,11 @@
 %% A TCP echo server that is one Erlang process and a loop, with no Python at all. It starts, talks
 %% to itself and ends: ERL_LIBS=_build/default/lib escript examples/message_echo.escript
 %%
-%% Whatever is not as it should be ends it with an exit code other than 0.
+%% If anything goes wrong, it exits with a code other than 0.
 -mode(compile).
 
 main([]) ->
-    %% No word about the application's end.
+    %% No report of the application's end.
     ok = logger:set_primary_config(level, warning),
     {ok, _} = application:ensure_all_started(erlang_loop),
     Main = self(),
@@ -49,7 +49,7 @@ serve(Loop, Ref, {Listener, Accepting} = Listening, Next, Clients) ->
         {py_event, Loop, 0, read} ->
             {ok, Fd} = py_nif:accept_test_tcp(Listener),
             {ok, Reader} = py_nif:add_reader(Ref, Fd, Next),
-            %% A watch is told once: ask for the next one.
+            %% A watch reports one event: request the next one.
             ok = py_nif:start_reader(Accepting),
             serve(Loop, Ref, Listening, Next + 1, Clients#{Next => {Fd, Reader}});
         {py_event, Loop, Client, read} ->

@@ -1,6 +1,6 @@
 #!/usr/bin/env escript
 %% An echo server in Python, in a loop below an Erlang supervisor: the loop is killed while a client
-%% talks to it, and comes back on the same port with nobody's help.
+%% talks to it, and is restarted on the same port automatically.
 %%
 %%   ERL_LIBS=_build/default/lib escript examples/supervised_echo.escript
 -mode(compile).
@@ -45,7 +45,7 @@ init(Port) ->
     {ok, {#{strategy => one_for_one, intensity => 3, period => 10}, [Loop]}}.
 
 kill(Loop) ->
-    %% The supervisor's report of the death would only disturb the page.
+    %% The supervisor's report of the death would only clutter the output.
     ok = logger:set_primary_config(level, none),
     Monitor = monitor(process, Loop),
     exit(Loop, kill),
@@ -53,7 +53,7 @@ kill(Loop) ->
         {'DOWN', Monitor, process, Loop, killed} -> ok
     end.
 
-%% A supervisor answers when it has no child to start.
+%% A supervisor replies only when it is not starting a child.
 wait_for_successor(Supervisor, Dead) ->
     case supervisor:which_children(Supervisor) of
         [{echo_loop, Loop, worker, _}] when is_pid(Loop), Loop =/= Dead -> Loop;

@@ -8,7 +8,7 @@ import errno
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    # Cancelled when its loop ends: no news.
+    # Cancelled when its loop ends: nothing to report.
     with contextlib.suppress(asyncio.CancelledError):
         while line := await reader.readline():
             writer.write(line)

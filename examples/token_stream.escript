@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% An answer that comes token by token, and a Stop button: cancelled at its `await', in Python.
+%% A reply that comes token by token, and a Stop button that cancels it at its `await', in Python.
 %%
 %%   ERL_LIBS=_build/default/lib escript examples/token_stream.escript
 -mode(compile).
@@ -22,7 +22,7 @@ whole_answer() ->
     {ok, Count} = py:fold(Show, 0, token_stream, answer, [<<"What is a loop?">>]),
     io:format("~n   ~p tokens; ~ts~n", [Count, counts({0, 1, 0})]).
 
-%% A window that shows tokens as they come, one asked for at a time, until its button is pressed.
+%% A window that shows tokens as they come, requesting one at a time, until its button is pressed.
 stop_button() ->
     io:format("2. An answer that is stopped:"),
     User = self(),
@@ -53,7 +53,7 @@ window(User, Answer, Shown) ->
             end
     end.
 
-%% Nobody says Stop: the reader is gone, and what it asked for with it.
+%% Without Stop: the reader dies, and its stream is cancelled.
 closed_window() ->
     {Reader, Monitor} = spawn_monitor(fun() ->
         {ok, Answer} = py:stream(token_stream, answer, [<<"What is a loop?">>], #{}, #{demand => 100}),

@@ -1,4 +1,4 @@
-"""A language model, as far as its callers can tell: tokens come one by one, each takes a moment."""
+"""Imitates a language model: tokens come one by one, each takes a moment."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ ANSWER = (
     " That is all there is to it ."
 )
 
-#: Answers that are being made right now, and how those before ended.
+#: The replies in progress, and how earlier ones ended.
 at_work = 0
 finished = 0
 stopped = 0
 
 
 async def answer(question: str, pause: float = 0.005) -> AsyncIterator[str]:
-    """Yield the tokens of an answer."""
+    """Yield the tokens of a reply."""
     global at_work, finished, stopped
     at_work += 1
     try:
         for token in ANSWER.split():
-            # Where a real model computes, or its server is waited for. A Stop arrives here.
+            # A real model computes or waits for its server here. A Stop arrives here.
             await asyncio.sleep(pause)
             yield token
         finished += 1
@@ -34,5 +34,5 @@ async def answer(question: str, pause: float = 0.005) -> AsyncIterator[str]:
 
 
 def counts() -> tuple[int, int, int]:
-    """How many answers are being made, were finished, were stopped."""
+    """How many replies are in progress, finished, stopped."""
     return at_work, finished, stopped

@@ -1,6 +1,6 @@
 #!/usr/bin/env escript
 %% What a loop does in a node: `make run` starts this with the application in the code path.
-%% Whatever is not as it should be ends it with an exit code other than 0.
+%% If anything goes wrong, it exits with a code other than 0.
 -mode(compile).
 
 main([]) ->
@@ -58,7 +58,7 @@ tcp(Loop) ->
     [ok = py_nif:close_test_fd(Fd) || Fd <- [Client, Served]].
 
 dead_router(Loop) ->
-    %% The supervisor's report of the death below would only disturb the page.
+    %% The supervisor's report of the death below would only clutter the output.
     #{level := Level} = logger:get_primary_config(),
     ok = logger:set_primary_config(level, none),
     Router = whereis(py_event_router),
@@ -85,12 +85,12 @@ python() ->
     Version =:= list_to_binary(built_for()) orelse error({other_python, Version}),
     say("6. Python runs in the same process: version ~s", [Version]).
 
-%% tour_echo.py runs this on an ErlangEventLoop and answers what to say.
+%% tour_echo.py runs this on an ErlangEventLoop and returns the text to print.
 on_the_loop(Number, Function) ->
     {ok, Text} = py_interpreter:run(<<"tour_echo">>, Function, []),
     say("~s. ~ts", [Number, Text]).
 
-%% Waits for this event. Others that come along stay in the mailbox until they are asked for.
+%% Waits for this event. Others stay in the mailbox until they are requested.
 await(Loop, Event) ->
     receive
         {event, Event} -> Event

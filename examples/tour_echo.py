@@ -17,12 +17,12 @@ MESSAGES = 20
 def coroutines() -> str:
     """Three sleeps at the same time take as long as one."""
 
-    async def nap(name: str) -> str:
+    async def sleep(name: str) -> str:
         await asyncio.sleep(0.05)
         return name
 
     async def main() -> list[str]:
-        return await asyncio.gather(nap("a"), nap("b"), nap("c"))
+        return await asyncio.gather(sleep("a"), sleep("b"), sleep("c"))
 
     began = time.perf_counter()
     names = erlang_loop.run(main())
@@ -46,7 +46,7 @@ def echo() -> str:
             question = f"client {client}, message {number}\n".encode()
             writer.write(question)
             if await reader.readline() != question:
-                raise RuntimeError(f"a wrong answer to {question!r}")
+                raise RuntimeError(f"a wrong reply to {question!r}")
         writer.close()
         await writer.wait_closed()
         return MESSAGES
@@ -60,4 +60,4 @@ def echo() -> str:
     began = time.perf_counter()
     count = erlang_loop.run(main())
     took = time.perf_counter() - began
-    return f"{CLIENTS} clients of an echo server: {count} messages and answers in {took:.2f} s"
+    return f"{CLIENTS} clients of an echo server: {count} messages and replies in {took:.2f} s"

@@ -8,7 +8,7 @@ import os
 import sys
 import sysconfig
 
-OLDEST = (3, 9)
+OLDEST = (3, 11)
 
 
 def main():
@@ -28,7 +28,7 @@ def find_fault():
     other = "choose another with PYTHON=/path/to/python3"
     package = "libpython" + version + "-dev"
     if sys.version_info[:2] < OLDEST:
-        return python + " is too old, 3.9 or newer is needed: " + other + "."
+        return python + " is too old, 3.11 or newer is needed: " + other + "."
     if not sysconfig.get_config_var("Py_ENABLE_SHARED") and not is_framework():
         return python + " was built without --enable-shared, so has no libpython: " + other + "."
     # The linker wants libpython3.x.so, the loader libpython3.x.so.1.0.

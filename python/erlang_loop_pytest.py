@@ -2,11 +2,12 @@
 
 pytest loads it by its entry point, in every run in an environment where erlang_loop is installed.
 Outside a node it does nothing, which is why it is not part of the package: importing that fails
-there. `-p no:erlang_loop` leaves it out.
+there. `-p no:erlang_loop` disables it.
 
-asyncio's default loop becomes ours, and with it that of anyio, of unittest and of an older
-pytest-asyncio; a newer one is given the loop factory it asks for. A suite that chooses loops itself
-(its own factories, an `event_loop_policy` fixture, anyio's backend options) gets what it chose.
+ErlangEventLoop becomes asyncio's default loop, and with it that of anyio, of unittest and of older
+versions of pytest-asyncio; newer versions get it through their loop factory hook. A suite that
+selects loops itself (its own factories, an `event_loop_policy` fixture, anyio's backend options)
+keeps its choice.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ a_missing_function_does_not_start(_Config) ->
         {error, {py_exception, #{type := <<"builtins.ModuleNotFoundError">>}}},
         py_actor:start_link("no_such_module", <<"nope">>, [])
     ),
-    ?assertEqual({error, loop_down}, py_actor:start_link(no_such_loop, acting, server, [])).
+    ?assertEqual({error, {no_loop, no_such_loop}}, py_actor:start_link(no_such_loop, acting, server, [])).
 
 what_is_no_coroutine_function_is_refused(_Config) ->
     {ok, Actor} = py_actor:start_link(acting, plain, []),

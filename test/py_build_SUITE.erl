@@ -13,6 +13,7 @@
     builds_in_checkouts_of_another_project/1,
     builds_as_mix_would_do_it/1,
     builds_nothing_twice/1,
+    builds_for_this_cpu_and_back/1,
     tells_which_python_it_was_built_with/1,
     says_that_there_is_no_such_python/1,
     says_that_python_is_too_old/1,
@@ -30,6 +31,7 @@ all() ->
         builds_in_checkouts_of_another_project,
         builds_as_mix_would_do_it,
         builds_nothing_twice,
+        builds_for_this_cpu_and_back,
         tells_which_python_it_was_built_with,
         says_that_there_is_no_such_python,
         says_that_python_is_too_old,
@@ -78,6 +80,39 @@ builds_nothing_twice(_Config) ->
     Before = built_files(),
     ?assertMatch({0, _}, run(project:root(), "sh", ["native/build"], [])),
     ?assertEqual(Before, built_files()).
+
+%% In a copy of what the build needs, with a cargo that writes its flags instead of a library.
+builds_for_this_cpu_and_back(Config) ->
+    Copy = filename:join(?config(folder, Config), "copy"),
+    Cargo = filename:join(Copy, "bin/cargo"),
+    ok = filelib:ensure_dir(Cargo),
+    ok = file:make_dir(filename:join(Copy, "native")),
+    lists:foreach(
+        fun(Name) ->
+            To = filename:join([Copy, "native", Name]),
+            {ok, _} = file:copy(project:file("native/" ++ Name), To)
+        end,
+        ["build", "python_env", "python_info.py"]
+    ),
+    Fake =
+        "#!/bin/sh\nwhile [ \"$1\" != --target-dir ]; do shift; done\n"
+        "mkdir -p \"$2/release\" && echo \"flags:$RUSTFLAGS\" >\"$2/release/libpy_nif.so\"\n",
+    ok = file:write_file(Cargo, Fake),
+    ok = file:change_mode(Cargo, 8#755),
+    Built = fun(Perf) ->
+        Env = [
+            {"PATH", filename:dirname(Cargo) ++ ":" ++ os:getenv("PATH")},
+            {"CARGO_TARGET_DIR", filename:join(Copy, "target")},
+            {"RUSTFLAGS", ""},
+            {"PERF_BUILD", Perf}
+        ],
+        ?assertMatch({0, _}, run(Copy, "sh", ["native/build"], Env)),
+        {ok, Flags} = file:read_file(filename:join(Copy, "priv/py_nif.so")),
+        Flags
+    end,
+    ?assertEqual(<<"flags:\n">>, Built("0")),
+    ?assertEqual(<<"flags: -C target-cpu=native\n">>, Built("1")),
+    ?assertEqual(<<"flags:\n">>, Built("0")).
 
 tells_which_python_it_was_built_with(_Config) ->
     Info = build_info(),

@@ -314,7 +314,7 @@ still_running() ->
     ok = log_watch:start(),
     {ok, _} = py:call(called, hold, []),
     ?assertEqual({error, timeout}, py:call(called, block, [], #{}, 20)),
-    called:is_logged("called.block still runs"),
+    called:is_logged("called.block is still running"),
     {ok, _} = py:call(called, release, []),
     called:is_logged("called.block ended"),
     log_watch:stop().

@@ -68,17 +68,26 @@ every_call_is_documented(_Config) ->
     ?assert(length(Public) > 30),
     ?assertEqual([], [N || N <- Public, string:find(Page, "`" ++ N ++ "(") =:= nomatch]).
 
-%% docs/settings.md has every setting with its default, and no other.
+%% docs/settings.md has every setting with its default and what it must be, and no other: as
+%% py_settings and the application's file.
 every_setting_is_documented(_Config) ->
     {ok, Page} = file:read_file(project:file("docs/settings.md")),
     {match, Rows} = re:run(
-        Page, "^\\| `(\\w+)` \\| `([^`]+)` \\|", [global, multiline, {capture, all_but_first, list}]
+        Page,
+        "^\\| `(\\w+)` \\| `([^`]+)` \\| ([^|]+) \\|",
+        [global, multiline, {capture, all_but_first, list}]
     ),
-    Told = lists:sort([{list_to_atom(Name), value(Text)} || [Name, Text] <- Rows]),
+    Table = [
+        {Name, Default, unicode:characters_to_list(py_settings:must_be(Kind))}
+     || {Name, Default, Kind, _} <- py_settings:table()
+    ],
+    Documented = [{list_to_atom(Name), value(Text), MustBe} || [Name, Text, MustBe] <- Rows],
+    ?assertEqual(lists:sort(Table), lists:sort(Documented)),
     %% From the file: what is loaded may have been set otherwise.
     {ok, [{application, erlang_loop, Keys}]} =
         file:consult(filename:join(code:lib_dir(erlang_loop), "ebin/erlang_loop.app")),
-    ?assertEqual(lists:sort(proplists:get_value(env, Keys)), Told).
+    Defaults = [{Name, Default} || {Name, Default, _} <- Documented],
+    ?assertEqual(lists:sort(proplists:get_value(env, Keys)), lists:sort(Defaults)).
 
 value(Text) ->
     {ok, Tokens, _} = erl_scan:string(Text ++ "."),

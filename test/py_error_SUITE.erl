@@ -38,14 +38,31 @@ lines(Text) ->
 
 other_reasons_are_sentences(_Config) ->
     _ = [
-        ?assertEqual({Reason, Text}, {Reason, lists:flatten(py:format_error(Reason))})
+        ?assertEqual({Reason, Text}, {Reason, unicode:characters_to_list(py:format_error(Reason))})
      || {Reason, Text} <- [
             {timeout, "there was no answer in time\n"},
-            {cancelled, "it was cancelled\n"},
-            {loop_down, "the loop ended before the coroutine did\n"},
-            {overload, "too many requests wait\n"},
-            {noproc, "the task has been awaited before\n"},
-            {not_started, "the application erlang_loop is not running\n"},
+            {cancelled, "it was cancelled, by py:cancel/1 or by Python code\n"},
+            {loop_down, "the loop ended before it answered, or the process is not a loop\n"},
+            {overload,
+                "too many requests wait, or are unanswered: \"Limits\" in docs/calls.md has the "
+                "settings\n"},
+            {deadlock,
+                "the loop waits, in erlang.call, for the process that calls it, and neither would "
+                "ever answer: coroutines use erlang.async_call\n"},
+            {noproc, "the task has been awaited before, or the process does not exist\n"},
+            {not_started,
+                "the application is not running: application:ensure_all_started(erlang_loop) starts "
+                "it\n"},
+            {{no_loop, my_lop},
+                "no loop is registered as my_lop; py_event_loop:which_loops/0 lists those there "
+                "are\n"},
+            {{no_pool, my_pol}, "no pool is registered as my_pol\n"},
+            {{bad_option, {thread, mine}, "own or shared"},
+                "wrong option {thread,mine}: own or shared\n"},
+            {ebadf, "bad file number (ebadf)\n"},
+            {closed, "the loop has been closed\n"},
+            {no_such_reason, "no_such_reason\n"},
+            {<<"python_path is 1, ...">>, "python_path is 1, ...\n"},
             {{other, <<"x">>}, "{other,<<\"x\">>}\n"}
         ]
     ].

@@ -35,6 +35,7 @@
     which_loops_lists_them/1,
     a_loop_sleeps_and_wakes/1,
     system_exit_does_not_end_the_loop/1,
+    a_task_in_debug_mode/1,
     a_task_factory_queues_what_it_likes/1,
     many_loops/1,
     a_loop_that_stops_itself/1,
@@ -164,8 +165,14 @@ a_loop_has_a_name(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop:run(my_loop, called, add_later, [1, 2])),
         ?assertMatch({ok, #{pid := Loop}}, py_event_loop:info(my_loop))
     end),
-    ?assertEqual({error, loop_down}, py_event_loop:run(my_loop, called, add_later, [1, 2])),
-    ?assertEqual({error, loop_down}, py_event_loop:submit(my_loop, called, add_later, [1, 2])).
+    NoLoop = {error, {no_loop, my_loop}},
+    ?assertEqual(NoLoop, py_event_loop:run(my_loop, called, add_later, [1, 2])),
+    ?assertEqual(NoLoop, py_event_loop:submit(my_loop, called, add_later, [1, 2])),
+    ?assertEqual(NoLoop, py_event_loop:stream(my_loop, called, add_later, [1, 2])),
+    ?assertEqual(NoLoop, py_event_loop:info(my_loop)),
+    ?assertEqual(NoLoop, py_event_loop:tasks(my_loop)),
+    ?assertEqual(NoLoop, py_event_loop:loop_ref(my_loop)),
+    ?assertEqual({error, noproc}, py_event_loop:stop(my_loop)).
 
 unknown_options_raise(_Config) ->
     ?assertError({bad_option, {no_such, 1}, _}, py_event_loop:start_link(#{no_such => 1})).
@@ -248,7 +255,7 @@ a_supervisor_leaves_a_stuck_loop_behind(_Config) ->
     {ok, Task} = py_event_loop:submit(my_loop, called, block_loop, []),
     eventually:is(0, fun() -> queued(my_loop) end),
     shut_down(Sup),
-    called:is_logged("is left behind: its thread does not come back"),
+    called:is_logged("is left behind: its thread does not return"),
     ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)),
     {ok, _} = py:call(called, release, []).
@@ -443,6 +450,11 @@ system_exit_does_not_end_the_loop(_Config) ->
     with_loop(#{}, fun(Loop) ->
         called:is_error("SystemExit", "4", py_event_loop:run(Loop, called, leave_later, [4])),
         ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2]))
+    end).
+
+a_task_in_debug_mode(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        ?assertEqual({ok, <<"yielded">>}, py_event_loop:run(Loop, called, yield_in_debug_mode, []))
     end).
 
 %% What it had queued was taken for the first step of a task, and ran before what waited already.

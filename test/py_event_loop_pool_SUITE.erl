@@ -11,6 +11,7 @@
     a_loop_that_is_held_up_is_passed_over/1,
     a_killed_loop_is_replaced/1,
     calls_go_on_while_loops_are_killed/1,
+    a_request_that_was_started_is_not_repeated/1,
     a_full_loop_is_passed_over/1,
     a_full_pool_is_overload/1,
     info_shows_the_loops/1,
@@ -133,6 +134,27 @@ calls_go_on_while_loops_are_killed(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add_later, [1, 2]))
     end).
 
+%% Only what a loop refuses is asked of another one.
+a_request_that_was_started_is_not_repeated(_Config) ->
+    with_pool(#{size => 2}, fun(Pool) ->
+        {ok, _} = py:call(called, take_events, []),
+        Self = self(),
+        Run = fun() ->
+            Self ! {replied, py_event_loop_pool:run(Pool, called, wait_for_ever, [<<"x">>])}
+        end,
+        _ = spawn_link(Run),
+        called:has_noted(<<"x started">>),
+        {ok, Loops} = py_event_loop_pool:info(Pool),
+        [Name] = [Name || #{name := Name, unanswered := 1} <- Loops],
+        _ = mortal:kill_registered(Name),
+        receive
+            {replied, Reply} -> ?assertEqual({error, loop_down}, Reply)
+        end,
+        called:has_noted(<<"x cancelled">>),
+        ?assertEqual([0, 0], unanswered(Pool)),
+        ?assertEqual({ok, []}, py:call(called, take_events, []))
+    end).
+
 %% Limits
 
 a_full_loop_is_passed_over(_Config) ->
@@ -202,10 +224,16 @@ bad_options_raise(_Config) ->
     _ = process_flag(trap_exit, true),
     _ = [
         ?assertError({bad_option, _, _}, py_event_loop_pool:start_link(Options))
-     || Options <- [#{}, #{name => "x"}, #{name => undefined}, #{name => my_pool, size => 0}, nothing]
+     || Options <- [
+            #{}, #{name => "x"}, #{name => undefined}, #{name => my_pool, size => 0},
+            #{name => my_pool, intensity => many}, #{name => my_pool, period => 0}, nothing
+        ]
     ],
     %% What the loops do not take.
-    ?assertMatch({error, _}, py_event_loop_pool:start_link(#{name => my_pool, no_such => 1})),
+    ?assertMatch(
+        {error, {bad_option, {no_such, 1}, "no such option; there are " ++ _}},
+        py_event_loop_pool:start_link(#{name => my_pool, no_such => 1})
+    ),
     ?assertEqual(undefined, whereis(my_pool)),
     ?assertError(badarg, py_event_loop_pool:run(my_pool, asyncio, sleep, [0], #{}, -1)),
     flush_exits().
@@ -221,9 +249,10 @@ init_code_that_fails(_Config) ->
     flush_exits().
 
 a_pool_that_is_not_there(_Config) ->
-    ?assertEqual({error, loop_down}, py_event_loop_pool:run(no_such_pool, called, add, [1, 2])),
-    ?assertEqual({error, loop_down}, py_event_loop_pool:submit(no_such_pool, called, add, [1, 2])),
-    ?assertEqual({error, loop_down}, py_event_loop_pool:stream(no_such_pool, streamed, count, [1])),
+    NoPool = {error, {no_pool, no_such_pool}},
+    ?assertEqual(NoPool, py_event_loop_pool:run(no_such_pool, called, add, [1, 2])),
+    ?assertEqual(NoPool, py_event_loop_pool:submit(no_such_pool, called, add, [1, 2])),
+    ?assertEqual(NoPool, py_event_loop_pool:stream(no_such_pool, streamed, count, [1])),
     ?assertEqual({error, noproc}, py_event_loop_pool:info(no_such_pool)),
     ?assertEqual({error, noproc}, py_event_loop_pool:stop(no_such_pool)).
 
@@ -241,7 +270,7 @@ stop_ends_all_loops_at_once(_Config) ->
     ?assertEqual(3, length([met || <<"x met">> <- Events])),
     _ = [?assertEqual({error, cancelled}, py:await(Task)) || Task <- Tasks],
     ?assertEqual({error, noproc}, py_event_loop_pool:info(my_pool)),
-    ?assertEqual({error, loop_down}, py_event_loop_pool:run(my_pool, called, add, [1, 2])).
+    ?assertEqual({error, {no_pool, my_pool}}, py_event_loop_pool:run(my_pool, called, add, [1, 2])).
 
 stop_reports_what_does_not_end(_Config) ->
     ok = log_watch:start(),

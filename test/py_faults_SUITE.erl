@@ -5,7 +5,10 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    calls_after_the_top_supervisor_was_killed/1
+]).
+-export([killed_top_supervisor/0]).
 -export([
     deaths_at_random_under_load/1,
     the_application_restarts_100_times/1,
@@ -223,3 +226,24 @@ all_answered(Count, Ask) ->
 %% The page names suites and cases that are there.
 every_fault_has_its_test(_Config) ->
     ?assert(named_tests:check("docs/faults.md") > 80).
+
+%% Python is still up then: neither plain functions nor coroutines are called.
+calls_after_the_top_supervisor_was_killed(_Config) ->
+    called:in_node([], killed_top_supervisor, ?MODULE).
+
+killed_top_supervisor() ->
+    {ok, 3} = py:call(operator, add, [1, 2]),
+    {ok, none} = py:call(asyncio, sleep, [0]),
+    ok = mortal:kill(whereis(erlang_loop_sup)),
+    eventually:is({error, not_started}, fun py_event_loop:get_loop/0),
+    ?assertEqual({error, not_started}, py:call(operator, add, [1, 2])),
+    ?assertEqual({error, not_started}, py:call(asyncio, sleep, [0])),
+    ?assertEqual({error, not_started}, py:eval("1 + 1")),
+    ?assertEqual({error, not_started}, py:stream(builtins, range, [3])),
+    eventually:is(false, fun() ->
+        lists:keymember(erlang_loop, 1, application:which_applications())
+    end),
+    {ok, _} = application:ensure_all_started(erlang_loop),
+    ?assertEqual({ok, 3}, py:call(operator, add, [1, 2])),
+    ?assertEqual({ok, none}, py:call(asyncio, sleep, [0])),
+    ok.

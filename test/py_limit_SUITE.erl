@@ -84,7 +84,7 @@ default_loop() ->
     %% A cast that is refused on its way.
     ok = log_watch:start(),
     ok = py:cast(called, make_awaitable, []),
-    called:is_logged("A cast to Python's called.make_awaitable failed"),
+    called:is_logged("A cast to Python function called.make_awaitable failed"),
     called:is_logged("too many requests wait"),
     ok = log_watch:stop(),
     {ok, 3} = py:call(called, add, [1, 2]),

@@ -24,6 +24,7 @@
     an_fd_wakes_a_sleeping_loop/1,
     a_writer_that_stays_is_told_again_and_again/1,
     an_fd_is_heard_while_requests_wake_the_loop/1,
+    epoll_sets_that_cannot_be_nested_deeper/1,
     a_neighbour_that_ends_slowly_holds_up_nobody/1,
     loops_that_end_at_once_wait_for_their_turn/1,
     a_neighbours_init_code_fails/1,
@@ -285,6 +286,33 @@ an_fd_is_heard_while_requests_wake_the_loop(_Config) ->
 ask_on_and_on(Loop) ->
     {ok, none} = py_event_loop:run(Loop, asyncio, sleep, [0]),
     ask_on_and_on(Loop).
+
+%% The kernel allows chains of five epoll sets: that of a loop and four of a program. No other set,
+%% the thread's or the VM's, can watch such a loop; and if the VM watches the loop already, the
+%% program's fourth set is refused.
+epoll_sets_that_cannot_be_nested_deeper(_Config) ->
+    ok = py_nif:python_loop_threads(1),
+    hear_nested(share_a_thread(2)),
+    hear_nested(start(1, #{})),
+    hear_nested(start(1, #{waiting => beam})).
+
+hear_nested([Loop | _] = Loops) ->
+    case py_event_loop:run(Loop, loop_probe, watch_nested, [4]) of
+        {ok, none} -> hear_without_spinning(Loop);
+        {error, #{type := <<"builtins.OSError">>, message := <<"[Errno 40]", _/binary>>}} -> ok
+    end,
+    stop(Loops).
+
+hear_without_spinning(Loop) ->
+    Before = cpu_seconds(),
+    timer:sleep(1000),
+    ?assert(cpu_seconds() - Before < 0.4),
+    ?assertEqual({ok, none}, py_event_loop:run(Loop, loop_probe, hear_nested, [], #{}, 5000)).
+
+%% Of the whole node.
+cpu_seconds() ->
+    {ok, Seconds} = py:call(time, process_time, []),
+    Seconds.
 
 %% Their ends
 

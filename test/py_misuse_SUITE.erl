@@ -49,6 +49,7 @@ wrong_types_raise_badarg(_Config) ->
         pid => self(),
         bin => <<"x">>,
         bool => true,
+        on_or_off => 1,
         atom => sigusr1,
         bins => [<<"x">>],
         int => 1,
@@ -88,11 +89,13 @@ not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
     (Common -- maps:get(Kind, Right, [])) ++
         case Kind of
             interval -> [0, 0.0, -0.5];
-            K when K =:= id; K =:= size; K =:= port; K =:= timeout -> [-1, <<"1">>, []];
+            port -> [-1, 65536, <<"1">>, []];
+            K when K =:= id; K =:= size; K =:= timeout -> [-1, <<"1">>, []];
             K when K =:= fd; K =:= int -> [<<"1">>, []];
             bin -> [1, -1, []];
             bins -> [1, <<"x">>, [1], [<<"x">> | <<"y">>]];
             bool -> [1, true_or_false, []];
+            on_or_off -> [2, -1, 256, true_or_false, []];
             loop_options -> [[], #{}, (loop_options())#{own := 1}, (loop_options())#{spin := a}];
             _ -> [1, -1, <<"x">>, []]
         end.

@@ -298,7 +298,7 @@ a_leader_that_takes_nothing_loses_text_and_it_is_logged(_Config) ->
     ok = printed(Leader, fun() -> py:call(printing, print_lines, [40_000, 99], #{}, 60_000) end),
     ?assert(queued(Leader) < 11_000),
     ok = fake_leader:release(Leader),
-    called:is_logged("bytes that Python printed were lost"),
+    called:is_logged("bytes printed by Python were lost"),
     %% It takes text again.
     ok = printed(Leader, fun() -> py:call(builtins, print, [<<"again">>]) end),
     eventually:is(<<"again\n">>, fun() -> lists:last(fake_leader:requests(Leader)) end),

@@ -13,11 +13,17 @@
     a_pipe_is_reported_writable/1,
     an_fd_is_reported_as_long_as_it_is_ready/1,
     get_pending_empties_the_queue/1,
+    an_event_stays_until_it_is_taken/1,
+    an_event_is_pending_once/1,
+    what_ends_a_watch_drops_its_event/1,
+    what_is_being_handled_is_not_collected_again/1,
+    events_of_fds_and_timers_are_in_order/1,
     a_removed_watch_reports_nothing/1,
     a_watch_pauses_and_resumes/1,
     a_closed_peer_is_an_event/1,
     tcp_listens_connects_and_accepts/1,
     udp_sends_receives_and_broadcasts/1,
+    a_port_that_is_none_raises/1,
     timers_come_in_order_and_never_early/1,
     a_cancelled_timer_does_not_come/1,
     poll_events_does_not_wait_for_0/1,
@@ -114,6 +120,128 @@ get_pending_empties_the_queue(_Config) ->
         ?assertEqual(0, py_nif:poll_events(Loop, 0))
     end).
 
+%% Also when the data was read meanwhile, and however often the loop was looked at.
+an_event_stays_until_it_is_taken(_Config) ->
+    with:pipe(fun(Loop, Read, Write) ->
+        {ok, _} = py_nif:add_reader(Loop, Read, 1),
+        ok = py_nif:write_test_fd(Write, <<"x">>),
+        ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
+        {ok, <<"x">>} = py_nif:read_test_fd(Read, 10),
+        ?assertEqual(1, py_nif:poll_events(Loop, 0)),
+        ?assertEqual(1, py_nif:poll_events(Loop, infinity)),
+        ?assertMatch({ok, #{pending := 1}}, py_nif:event_loop_info(Loop)),
+        ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
+        ?assertEqual([], py_nif:get_pending(Loop)),
+        ?assertEqual(0, py_nif:poll_events(Loop, 20)),
+        %% The next data is the next event.
+        ok = py_nif:write_test_fd(Write, <<"y">>),
+        ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
+        ?assertEqual([{1, read}], py_nif:get_pending(Loop))
+    end).
+
+%% For each callback and direction, though it came several times and from several fds.
+an_event_is_pending_once(_Config) ->
+    with:loop(fun(Loop) ->
+        Pipes = [element(2, py_nif:create_test_pipe()) || _ <- [1, 2]],
+        Readers = [element(2, py_nif:add_reader(Loop, Read, 7)) || {Read, _} <- Pipes],
+        lists:foreach(
+            fun({Read, Write}) ->
+                _ = [come_and_gone(Loop, Read, Write) || _ <- lists:seq(1, 10)]
+            end,
+            Pipes
+        ),
+        ?assertEqual(1, py_nif:poll_events(Loop, 0)),
+        %% It is about both fds: with one of them gone it still is.
+        ok = py_nif:close_fd(hd(Readers)),
+        ?assertEqual([{7, read}], py_nif:get_pending(Loop)),
+        ?assertEqual([], py_nif:get_pending(Loop)),
+        _ = [py_nif:close_fd(Reader) || Reader <- Readers],
+        _ = [ok = py_nif:close_test_fd(Write) || {_, Write} <- Pipes]
+    end).
+
+%% Removed, replaced, paused or closed: the callback hears nothing that happened before.
+what_ends_a_watch_drops_its_event(_Config) ->
+    with:pipe(fun(Loop, Read, Write) ->
+        Watch = fun() ->
+            {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
+            come_and_gone(Loop, Read, Write),
+            Reader
+        end,
+        ok = py_nif:remove_reader(Loop, Watch()),
+        ?assertEqual(0, py_nif:poll_events(Loop, 0)),
+        _ = Watch(),
+        {ok, _} = py_nif:add_reader(Loop, Read, 2),
+        ?assertEqual([], py_nif:get_pending(Loop)),
+        Paused = Watch(),
+        ok = py_nif:stop_reader(Paused),
+        ?assertEqual([], py_nif:get_pending(Loop)),
+        ok = py_nif:start_reader(Paused),
+        ?assertEqual([], py_nif:get_pending(Loop)),
+        %% A reference that was replaced ends nothing.
+        ok = py_nif:remove_reader(Loop, begin Old = Watch(), _ = Watch(), Old end),
+        ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
+        %% The other direction is another watch.
+        {ok, Writer} = py_nif:add_writer(Loop, Write, 3),
+        Reader = Watch(),
+        ?assertEqual(2, py_nif:poll_events(Loop, 5000)),
+        ok = py_nif:remove_reader(Loop, Reader),
+        ?assertEqual([{3, write}], py_nif:get_pending(Loop)),
+        ok = py_nif:remove_writer(Loop, Writer),
+        ok = py_nif:close_fd(Watch()),
+        ?assertEqual([], py_nif:get_pending(Loop))
+    end).
+
+%% Between get_pending/1 and the reading of the data neither the router, which may hear of it only
+%% then, nor a look at the loop makes the same data an event again.
+what_is_being_handled_is_not_collected_again(_Config) ->
+    with:pipe(fun(Loop, Read, Write) ->
+        {ok, _} = py_nif:add_reader(Loop, Read, 1),
+        {ok, #{keeper := Router}} = py_nif:event_loop_info(Loop),
+        lists:foreach(
+            fun(_) ->
+                ok = py_nif:write_test_fd(Write, <<"x">>),
+                ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
+                ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
+                %% The router has handled its messages.
+                _ = sys:get_state(Router),
+                ?assertMatch({ok, #{pending := 0}}, py_nif:event_loop_info(Loop)),
+                {ok, <<"x">>} = py_nif:read_test_fd(Read, 10),
+                ?assertEqual(0, py_nif:poll_events(Loop, 0)),
+                ?assertEqual([], py_nif:get_pending(Loop))
+            end,
+            lists:seq(1, 200)
+        ),
+        %% Timers are collected meanwhile, and who waits is woken.
+        ok = py_nif:write_test_fd(Write, <<"x">>),
+        ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
+        ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
+        {ok, _} = py_nif:call_later(Loop, 10, 2),
+        eventually:is({ok, 1}, fun() ->
+            {ok, #{pending := Pending}} = py_nif:event_loop_info(Loop),
+            {ok, Pending}
+        end),
+        ?assertEqual([{2, timer}, {1, read}], py_nif:get_pending(Loop))
+    end).
+
+events_of_fds_and_timers_are_in_order(_Config) ->
+    with:pipe(fun(Loop, Read, Write) ->
+        {ok, _} = py_nif:call_later(Loop, 0, 1),
+        ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
+        {ok, _} = py_nif:add_reader(Loop, Read, 2),
+        ok = py_nif:write_test_fd(Write, <<"x">>),
+        eventually:is(2, fun() -> py_nif:poll_events(Loop, 0) end),
+        {ok, _} = py_nif:call_later(Loop, 0, 3),
+        eventually:is(3, fun() -> py_nif:poll_events(Loop, 0) end),
+        Expected = [{1, timer}, {2, read}, {3, timer}],
+        ?assertEqual(Expected, py_nif:get_pending(Loop))
+    end).
+
+%% Data that the loop has seen and that was read before anybody took the event.
+come_and_gone(Loop, Read, Write) ->
+    ok = py_nif:write_test_fd(Write, <<"x">>),
+    ?assert(py_nif:poll_events(Loop, 5000) > 0),
+    {ok, <<"x">>} = py_nif:read_test_fd(Read, 10).
+
 %% Also when the router had collected the event before.
 a_removed_watch_reports_nothing(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
@@ -204,8 +332,25 @@ udp_sends_receives_and_broadcasts(_Config) ->
         ?assertMatch({ok, {<<"all">>, {_, OnePort}}}, py_nif:recvfrom_test_udp(Two, 100)),
         ok = py_nif:set_udp_broadcast(One, false),
         ?assertEqual({error, eacces}, Broadcast()),
+        %% As setsockopt has it.
+        ok = py_nif:set_udp_broadcast(One, 1),
+        ok = Broadcast(),
+        ok = py_nif:set_udp_broadcast(One, 0),
+        ?assertEqual({error, eacces}, Broadcast()),
+        [?assertError(badarg, py_nif:set_udp_broadcast(One, On)) || On <- [2, -1, 1.0, on, 256]],
         _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [One, Two]]
     end).
+
+a_port_that_is_none_raises(_Config) ->
+    {ok, {Fd, Port}} = py_nif:create_test_udp_socket(0),
+    Calls = [
+        fun(P) -> py_nif:create_test_tcp_listener(P) end,
+        fun(P) -> py_nif:create_test_udp_socket(P) end,
+        fun(P) -> py_nif:connect_test_tcp(<<"127.0.0.1">>, P) end,
+        fun(P) -> py_nif:sendto_test_udp(Fd, <<>>, <<"127.0.0.1">>, P) end
+    ],
+    [?assertError(badarg, Call(P)) || Call <- Calls, P <- [-1, 65536, 65536 + Port, 1 bsl 40]],
+    ok = py_nif:close_test_fd(Fd).
 
 %% Timers
 

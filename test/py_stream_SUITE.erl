@@ -134,8 +134,8 @@ bad_options_raise(_Config) ->
         ?assertError(badarg, Fold(Options))
      || Options <- [#{demand => 0}, #{demand => many}, #{timeout => -1}, #{to => self()}]
     ],
-    ?assertEqual({error, loop_down}, Start(#{loop => no_such_loop})),
-    ?assertEqual({error, loop_down}, Fold(#{loop => no_such_loop})).
+    ?assertEqual({error, {no_loop, no_such_loop}}, Start(#{loop => no_such_loop})),
+    ?assertEqual({error, {no_loop, no_such_loop}}, Fold(#{loop => no_such_loop})).
 
 demand_after_the_end(_Config) ->
     {ok, Stream} = py:stream(streamed, count, [1], #{}, #{demand => 2}),

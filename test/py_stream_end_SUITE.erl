@@ -123,7 +123,7 @@ blocked_generator() ->
     [0] = streams:await_items(Stream, 1),
     called:has_noted(<<"x blocks">>),
     ok = py:cancel(Stream),
-    called:is_logged("streamed.plain_blocks still runs 50 ms after"),
+    called:is_logged("streamed.plain_blocks is still running 50 ms after"),
     {ok, _} = py:call(called, release, []),
     called:has_noted(<<"x finalized">>),
     called:is_logged("streamed.plain_blocks ended"),

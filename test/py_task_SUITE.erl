@@ -85,7 +85,7 @@ another_process_cannot_await(_Config) ->
     Task = submit(called, add, [1, 2]),
     {_, Monitor} = spawn_monitor(fun() -> py:await(Task) end),
     receive
-        {'DOWN', Monitor, _, _, {Reason, _}} -> ?assertEqual(function_clause, Reason)
+        {'DOWN', Monitor, _, _, {Reason, _}} -> ?assertEqual(badarg, Reason)
     end,
     ?assertEqual({ok, 3}, py:await(Task)).
 

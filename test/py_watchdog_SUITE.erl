@@ -12,6 +12,9 @@
     a_loop_that_python_started_is_reported/1,
     a_long_turn_is_reported_again_and_its_end_too/1,
     a_loop_is_interrupted_and_goes_on/1,
+    only_the_callback_that_is_stuck_is_interrupted/1,
+    a_callback_is_interrupted_after_its_call_into_c/1,
+    short_callbacks_of_a_long_turn_are_not_interrupted/1,
     a_loop_is_restarted/1,
     a_loop_that_sleeps_is_left_asleep/1,
     an_idle_node_is_left_asleep/1,
@@ -31,6 +34,9 @@
     of_python/0,
     again/0,
     interrupted/0,
+    innocent/0,
+    after_c/0,
+    short_callbacks/0,
     restarted/0,
     left_asleep/0,
     idle/0,
@@ -52,6 +58,9 @@ a_call_into_c_that_holds_the_gil_is_reported_while_it_runs(_Config) -> there(hol
 a_loop_that_python_started_is_reported(_Config) -> there(of_python).
 a_long_turn_is_reported_again_and_its_end_too(_Config) -> there(again).
 a_loop_is_interrupted_and_goes_on(_Config) -> there(interrupted).
+only_the_callback_that_is_stuck_is_interrupted(_Config) -> there(innocent).
+a_callback_is_interrupted_after_its_call_into_c(_Config) -> there(after_c).
+short_callbacks_of_a_long_turn_are_not_interrupted(_Config) -> there(short_callbacks).
 a_loop_is_restarted(_Config) -> there(restarted).
 a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
 an_idle_node_is_left_asleep(_Config) -> there(idle).
@@ -148,6 +157,30 @@ interrupted() ->
     %% The loop itself has lost nothing.
     ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
     ?assert(is_process_alive(Loop)),
+    ok.
+
+%% The call into C has no Python code after it: nothing is raised, in other callbacks neither.
+innocent() ->
+    Loop = started(#{stuck_policy => interrupt}),
+    [
+        ?assertEqual({ok, []}, py_event_loop:run(Loop, called, block_beside_others, [0.7, Debug], #{}, 60_000))
+     || Debug <- [false, true, false]
+    ],
+    ok.
+
+after_c() ->
+    Loop = started(#{stuck_policy => interrupt}),
+    {error, #{type := Type, traceback := Frames}} =
+        py_event_loop:run(Loop, called, block_then_compute, [0.7], #{}, 60_000),
+    ?assertEqual(<<"erlang_loop.watchdog.LoopStuckError">>, Type),
+    ?assertMatch(#{function := <<"block_then_compute">>}, lists:last(Frames)),
+    ok.
+
+%% The turn is reported.
+short_callbacks() ->
+    Loop = started(#{stuck_policy => interrupt}),
+    ?assertEqual({ok, []}, py_event_loop:run(Loop, called, many_short_callbacks, [1.0])),
+    _ = reported("(interrupt)"),
     ok.
 
 restarted() ->

@@ -50,7 +50,7 @@ for number in (1, 10, 100):
 
 @case("thread_call", group=GROUP, unit="calls/s", contenders=OURS, counts=False)
 async def thread_call(loop: Loop, budget: Budget) -> Sample:
-    """erlang.call of a function, in a thread beside the loop."""
+    """erlang.call of a function, in a thread other than the loop's."""
     import erlang
 
     def ask() -> Sample:

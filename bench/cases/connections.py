@@ -32,7 +32,7 @@ async def churn(loop: Loop, budget: Budget) -> Sample:
     bare=bare("churn", connections=10, size=KIB, reset=True),
 )
 async def churn_reset(loop: Loop, budget: Budget) -> Sample:
-    """Nine of ten connections are reset before they are answered."""
+    """Nine of ten connections are reset before they get a reply."""
     return await serve_echo(loop, budget, Echo, "churn", connections=10, size=KIB, reset=True)
 
 
@@ -44,13 +44,13 @@ async def churn_reset(loop: Loop, budget: Budget) -> Sample:
     checked=True,
 )
 async def accept_busy(loop: Loop, budget: Budget) -> Sample:
-    """Connections come and go while 100 others echo all the time."""
+    """Connections are opened and closed while 100 others keep echoing."""
     return await serve_echo(loop, budget, Echo, "churn", connections=10, size=KIB, busy=100)
 
 
 @case("idle_1000", group=GROUP, unit="of the rate without", counts=False)
 async def idle_1000(loop: Loop, budget: Budget) -> Sample:
-    """10 busy connections beside 1,000 idle ones, against the 10 alone."""
+    """10 busy connections beside 1,000 idle ones, compared with the 10 alone."""
     server = await listen(loop, Echo)
     part = replace(budget, seconds=budget.seconds / 2)
     rates = {0: 0.0, 1000: 0.0}

@@ -28,7 +28,7 @@ def settled_memory() -> int:
 
 @case("memory_connection", group=GROUP, unit="KiB", less_is_better=True)
 async def memory_connection(loop: Loop, budget: Budget) -> Sample:
-    """Memory of an open connection of a server, of 1,000."""
+    """Memory per open server connection, with 1,000 open."""
     idle = budget.count(1000)
     server = await listen(loop, Echo)
     # One exchange first, so that what is there once for all connections is there.
@@ -53,7 +53,7 @@ async def memory_connection(loop: Loop, budget: Budget) -> Sample:
 
 @case("memory_timer", group=GROUP, unit="bytes", less_is_better=True)
 async def memory_timer(loop: Loop, budget: Budget) -> Sample:
-    """Memory of a pending call_later, of 100,000."""
+    """Memory per pending call_later, with 100,000 pending."""
     count = budget.count(100_000)
 
     def ring() -> None:
@@ -70,13 +70,13 @@ async def memory_timer(loop: Loop, budget: Budget) -> Sample:
 
 @case("idle_cpu", group=GROUP, unit="ms CPU a second", less_is_better=True, counts=False)
 async def idle_cpu(loop: Loop, budget: Budget) -> Sample:
-    """CPU time of the whole process while its loop waits for a connection and a far timer."""
+    """CPU time of the whole process while its loop waits for a connection and a distant timer."""
     server = await listen(loop, Echo)
     far = loop.call_later(3600, print)
     # What came before dies down: a process that has just begun, a VM above all, is not idle.
     await asyncio.sleep(25 * budget.seconds)
     before, began = time.process_time(), time.perf_counter()
-    # 15 s in the full form: that often a VM looks after its clocks, once a window and not by luck.
+    # 15 s in the full form: a VM adjusts its clocks at this interval, once in every window.
     await asyncio.sleep(max(0.02, 30 * budget.seconds))
     used, passed = time.process_time() - before, time.perf_counter() - began
     far.cancel()

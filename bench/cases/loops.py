@@ -20,7 +20,7 @@ def open_fds() -> int:
 
 @case("loop_create", group=GROUP, unit="loops/s", kind="factory")
 def loop_create(factory: Factory, budget: Budget) -> Sample:
-    """A loop is made, runs one coroutine and is closed."""
+    """A loop is created, runs one coroutine and is closed."""
 
     async def answer() -> int:
         return 42
@@ -49,7 +49,7 @@ def loop_create(factory: Factory, budget: Budget) -> Sample:
 
 @case("threads_50", group=GROUP, unit="round trips/s", kind="factory")
 def threads_50(factory: Factory, budget: Budget) -> Sample:
-    """50 threads with a loop each, whose two tasks play ping-pong over a socket pair."""
+    """50 threads with a loop each; two tasks per loop exchange messages over a socket pair."""
     size = budget.count(50)
     counts = [0] * size
     problems: list[BaseException] = []

@@ -23,7 +23,7 @@ GROUP = "network"
     checked=True,
 )
 async def streams_1k_c100(loop: Loop, budget: Budget) -> Sample:
-    """Echo of 1 KiB by StreamReader and StreamWriter, 100 connections."""
+    """Echo of 1 KiB with StreamReader and StreamWriter, 100 connections."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(64 * KIB):

@@ -13,7 +13,7 @@ GROUP = "processes"
 
 @case("subprocess", group=GROUP, unit="processes/s")
 async def subprocess(loop: Loop, budget: Budget) -> Sample:
-    """create_subprocess_exec of `true` and waiting for its end, one after the other."""
+    """create_subprocess_exec of `true` and wait(), one after the other."""
     program = shutil.which("true")
     if program is None:
         raise Unavailable("there is no program `true`")
@@ -31,7 +31,7 @@ async def subprocess(loop: Loop, budget: Budget) -> Sample:
 
 @case("subprocess_pipes", group=GROUP, unit="processes/s")
 async def subprocess_pipes(loop: Loop, budget: Budget) -> Sample:
-    """`cat` with its stdin and stdout as pipes, by communicate()."""
+    """`cat` with its stdin and stdout as pipes, using communicate()."""
     program = shutil.which("cat")
     if program is None:
         raise Unavailable("there is no program `cat`")

@@ -19,7 +19,7 @@ BURST = 10_000
 
 @case("call_soon_chain", group=GROUP, unit="callbacks/s", checked=True)
 async def call_soon_chain(loop: Loop, budget: Budget) -> Sample:
-    """Each callback schedules the next: one callback a turn."""
+    """Each callback schedules the next: one callback per turn."""
     size = budget.count(2000)
     call_soon = loop.call_soon
     left = 0
@@ -46,7 +46,7 @@ async def call_soon_chain(loop: Loop, budget: Budget) -> Sample:
 
 @case("call_soon_burst", group=GROUP, unit="callbacks/s", checked=True)
 async def call_soon_burst(loop: Loop, budget: Budget) -> Sample:
-    """Ten thousand callbacks a turn."""
+    """Ten thousand callbacks per turn."""
     expected = list(range(budget.count(BURST)))
     call_soon = loop.call_soon
     end = budget.deadline()
@@ -65,7 +65,7 @@ async def call_soon_burst(loop: Loop, budget: Budget) -> Sample:
 
 @case("threadsafe_rate", group=GROUP, unit="callbacks/s", checked=True)
 async def threadsafe_rate(loop: Loop, budget: Budget) -> Sample:
-    """Another thread posts callbacks, as many as it can."""
+    """Another thread posts callbacks as fast as it can."""
     expected = list(range(budget.count(BURST)))
     ran: list[int] = []
     count = 0

@@ -21,7 +21,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 @case("reader_writer", group=GROUP, unit="round trips/s", checked=True)
 async def reader_writer(loop: Loop, budget: Budget) -> Sample:
-    """A ping-pong of add_reader callbacks; each answer waits for add_writer first."""
+    """Round trips of add_reader callbacks; each reply first waits for add_writer."""
     one, other = pair()
     done = loop.create_future()
     end = budget.deadline()

@@ -32,7 +32,7 @@ async def task_switch(loop: Loop, budget: Budget) -> Sample:
 
 @case("create_task", group=GROUP, unit="tasks/s", checked=True)
 async def create_task(loop: Loop, budget: Budget) -> Sample:
-    """A task is made and awaited."""
+    """A task is created and awaited."""
 
     async def answer(number: int) -> int:
         return number
@@ -92,7 +92,7 @@ async def executor(loop: Loop, budget: Budget) -> Sample:
 # `after_idle`, the same asked by Erlang, is to be read against.
 @case("after_idle_thread", group=GROUP, unit="us", less_is_better=True, counts=False)
 async def after_idle_thread(loop: Loop, budget: Budget) -> Sample:
-    """run_coroutine_threadsafe after 50 ms of rest, until its thread has the answer; the median."""
+    """run_coroutine_threadsafe after 50 ms idle, until its thread has the result; the median."""
 
     async def increment(number: int) -> int:
         return number + 1

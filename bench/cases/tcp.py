@@ -139,7 +139,7 @@ add_echo(
 )
 add_echo(
     "buffered_1k_c100",
-    "Echo of 1 KiB by a BufferedProtocol, 100 connections.",
+    "Echo of 1 KiB with a BufferedProtocol, 100 connections.",
     protocol=BufferedEcho,
     size=KIB,
     connections=100,
@@ -147,7 +147,7 @@ add_echo(
 )
 add_echo(
     "buffered_64k_c10",
-    "Echo of 64 KiB by a BufferedProtocol, 10 connections.",
+    "Echo of 64 KiB with a BufferedProtocol, 10 connections.",
     protocol=BufferedEcho,
     size=64 * KIB,
     connections=10,

@@ -58,7 +58,7 @@ async def earliest(loop: Loop, delays: list[float]) -> float:
 
 @case("timers_many", group=GROUP, unit="timers/s", checked=True)
 async def timers_many(loop: Loop, budget: Budget) -> Sample:
-    """Timers by the ten thousand, scheduled in random order, all of which run."""
+    """Batches of 10,000 timers, scheduled in random order; all of them run."""
     delays = mixed_delays(budget.count(10_000))
     end = budget.deadline()
     count = 0
@@ -72,7 +72,7 @@ async def timers_many(loop: Loop, budget: Budget) -> Sample:
 
 @case("timers_million", group=GROUP, unit="timers/s", full_only=True)
 async def timers_million(loop: Loop, budget: Budget) -> Sample:
-    """A million timers at once, in random order, all of which run."""
+    """A million timers at once, in random order; all of them run."""
     delays = mixed_delays(budget.count(1_000_000))
     began = begin()
     await schedule_and_run(loop, delays)
@@ -81,7 +81,7 @@ async def timers_million(loop: Loop, budget: Budget) -> Sample:
 
 @case("timer_cancel", group=GROUP, unit="timers/s", checked=True)
 async def timer_cancel(loop: Loop, budget: Budget) -> Sample:
-    """Time-outs that are not needed: scheduled and cancelled, a thousand alive at a time."""
+    """Timers scheduled and then cancelled, 1,000 pending at a time, as for timeouts."""
     size = budget.count(1000)
     ran = 0
 

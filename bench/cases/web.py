@@ -47,7 +47,7 @@ async def uvicorn_serving(app: object, listener: socket.socket) -> AsyncIterator
 
 @case("fastapi", group=GROUP, unit="requests/s")
 async def fastapi(loop: Loop, budget: Budget) -> Sample:
-    """A JSON answer by FastAPI on uvicorn, 32 kept connections."""
+    """A JSON response from FastAPI on uvicorn, 32 keep-alive connections."""
     needs("fastapi", "uvicorn")
     import fastapi
 
@@ -66,7 +66,7 @@ async def fastapi(loop: Loop, budget: Budget) -> Sample:
 
 @case("aiohttp", group=GROUP, unit="requests/s")
 async def aiohttp(loop: Loop, budget: Budget) -> Sample:
-    """A text answer by aiohttp's server, 32 kept connections."""
+    """A text response from aiohttp's server, 32 keep-alive connections."""
     needs("aiohttp")
     from aiohttp import web
 
@@ -89,7 +89,7 @@ async def aiohttp(loop: Loop, budget: Budget) -> Sample:
 
 @case("websockets", group=GROUP, unit="messages/s")
 async def websockets(loop: Loop, budget: Budget) -> Sample:
-    """Echo of messages of 128 bytes by websockets, 32 connections."""
+    """Echo of 128-byte messages with websockets, 32 connections."""
     needs("websockets")
     from websockets.asyncio.server import ServerConnection, serve
 

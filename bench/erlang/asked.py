@@ -22,7 +22,7 @@ async def increment_in_a_turn(number: int) -> int:
 
 
 def note() -> None:
-    """Called by casts, which have no answer: whoever wants to know asks `noted`."""
+    """Called by casts, which have no reply: the benchmark calls `noted`."""
     global notes
     notes += 1
 
@@ -35,7 +35,7 @@ _computing = True
 
 
 def compute() -> int:
-    """Python code without end, until `stop_computing`."""
+    """Endless Python code, until `stop_computing`."""
     steps = 0
     while _computing:
         steps += 1

@@ -49,6 +49,10 @@ run("own_loop_" ++ Callers, Seconds) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     Ask = fun(N) -> py_event_loop:run(Loop, ?ASKED, increment_later, [N]) end,
     ask(Ask, list_to_integer(Callers), Seconds);
+run("pool_of_" ++ Size, Seconds) ->
+    {ok, _} = py_event_loop_pool:start_link(#{name => asked, size => list_to_integer(Size)}),
+    Ask = fun(N) -> py_event_loop_pool:run(asked, ?ASKED, increment_later, [N]) end,
+    ask(Ask, 100, Seconds);
 run("after_idle", Seconds) ->
     after_rest(fun increment_later/0, 50, Seconds);
 run("after_pause", Seconds) ->
@@ -139,7 +143,7 @@ after_rest(Ask, Ms, Seconds) ->
     ],
     [field("value", float(quantile(Taken, 0.5) / 1000)) | latencies(Taken)].
 
-%% The thread computes until it is told to stop, on a call thread.
+%% Computes on a call thread until it is stopped.
 beside_computing(Seconds) ->
     {ok, Task} = py:submit(?ASKED, compute, []),
     Figures = after_rest(fun increment_later/0, 1, Seconds),
@@ -210,12 +214,12 @@ items(Stream, Items) ->
     after 10000 -> error({stream_stopped_after, length(Items)})
     end.
 
-%% With as many items under way as it likes.
+%% With unlimited demand.
 fold(Length) ->
     {ok, Items} = py:fold(fun(Item, Items) -> [Item | Items] end, [], ?ASKED, count_to, [Length]),
     lists:reverse(Items).
 
-%% Loops below nobody's supervisor, all of them at once.
+%% Loops without a supervisor, all of them at once.
 loops(Figure, Count) ->
     %% Python and its default loop are up before.
     {ok, 1} = py:call(?ASKED, increment_later, [0]),

@@ -1,4 +1,4 @@
-"""Echo by an asyncio protocol, on the default loop of whoever runs this."""
+"""Echo by an asyncio protocol, on the default loop of this interpreter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Erlang for Python programs inside a node: its values as Python types, its functions, its
-processes.
+"""Erlang for Python programs inside a node: values, functions and processes.
 
-`docs/values.md` has the table of what becomes what, `docs/erlang_module.md` the rest.
+`docs/values.md` has the conversion tables, `docs/erlang_module.md` the rest.
 """
 
 from .actors import spawn

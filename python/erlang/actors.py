@@ -1,9 +1,8 @@
-"""Actors: coroutines with a pid of their own."""
+"""Actors: coroutines with a pid."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Coroutine
@@ -16,15 +15,16 @@ from .native import ObjectHandle, Pid, Ref, _call
 if TYPE_CHECKING:
     import asyncio
 
-#: Loops have weak references to their tasks only.
+#: Loops have only weak references to their tasks.
 _running: set[asyncio.Task[Any]] = set()
 
 
 def spawn(function: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any, **kwargs: Any) -> Pid:
-    """Start `function(*args, **kwargs)` as a task of the running loop, and answer its pid.
+    """Start `function(*args, **kwargs)` as a task of the running loop, and return its pid.
 
-    On a thread that runs no loop, it is a task of the node's default loop. Its end is that of the
-    pid: `normal`, or with the exception as the reason. If the pid is killed, the task is cancelled.
+    In a thread without a running loop, the task runs on the node's default loop. When the task
+    ends, the process exits with `normal`, or with the exception as the reason. If the process is
+    killed, the task is cancelled.
     """
     asyncio = sys.modules.get("asyncio")
     loop = None if asyncio is None else asyncio._get_running_loop()
@@ -47,7 +47,7 @@ def spawn(function: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any, **kw
 
 def _coroutine(made: object) -> Coroutine[Any, Any, Any]:
     if not inspect.iscoroutine(made):
-        raise TypeError(f"an actor must be a coroutine function, and this answered {made!r}")
+        raise TypeError(f"an actor must be a coroutine function, but this one returned {made!r}")
     return made
 
 
@@ -60,7 +60,7 @@ def _name(function: object) -> str:
 
 
 def _check(module: str, function: str) -> None:
-    """Imports the module, which takes time, and finds the function."""
+    """Import the module, which takes time, and find the function."""
     found = _find(module, function)
     if not callable(found):
         raise TypeError(f"an actor must be a coroutine function, not {found!r}")
@@ -70,12 +70,14 @@ async def _run_object(made: Ref, function: Callable[[], Any]) -> None:
     await _run(made, function)
 
 
-async def _run_function(made: Ref, module: str, function: str, args: list[Any]) -> None:
+async def _run_function(made: Ref, module: str, function: str, *, args: list[Any]) -> None:
     await _run(made, functools.partial(_find(module, function), *args))
 
 
 def _find(module: str, function: str) -> Any:
-    found: Any = importlib.import_module(module)
+    # The statement's own function: it leaves Python's import machinery out of tracebacks.
+    __import__(module)
+    found: Any = sys.modules[module]
     for name in function.split("."):
         found = getattr(found, name)
     return found
@@ -94,6 +96,6 @@ async def _run(made: Ref, function: Callable[[], Any]) -> None:
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        # Now: what Erlang hears of the task itself does not have the reason of an erlang.Error.
+        # Here, because the task's done callback does not see the reason of an erlang.Error.
         mailbox._native.end(error)
         raise

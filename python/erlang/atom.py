@@ -9,11 +9,11 @@ from .native import _atom
 
 @final
 class Atom(str):
-    """An Erlang atom: a str of its own type, and one object for each name.
+    """An Erlang atom: a subclass of str, with one object for each name.
 
-    Equal to the str, so that a map with atoms as keys is a dict that takes either. `Atom(name)`
-    makes the atom if there is none of this name. The Erlang VM never forgets one, so that is for
-    names in a program, not for data; Python can make 100,000 in the life of a node.
+    An atom equals the str, so a dict with atoms as keys can be indexed with either. `Atom(name)`
+    creates the atom if it does not exist. The Erlang VM never frees atoms, so use it for names in
+    a program, not for data; Python can create 100,000 in the life of a node.
     """
 
     __module__ = "erlang"
@@ -24,7 +24,7 @@ class Atom(str):
 
     @classmethod
     def existing(cls, name: str) -> Atom:
-        """The atom of this name, if there is one; ValueError if not."""
+        """Return the atom of this name; raise ValueError if it does not exist."""
         return _atom(name, True)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Python asks Erlang: functions of Erlang modules, called from threads and from coroutines."""
+"""Calls of Erlang functions, from threads and from coroutines."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def call(
     timeout: float | None = None,
     node: str | None = None,
 ) -> Any:
-    """Call an Erlang function and wait for its value, without the GIL. For any thread.
+    """Call an Erlang function and return its value. Any thread; waits without the GIL.
 
-    An Erlang exception is raised as `erlang.Error`. After `timeout` seconds what runs is killed,
-    and `TimeoutError` is raised. `node` is the name of another node.
+    An Erlang exception is raised as `erlang.Error`. After `timeout` seconds the Erlang process is
+    killed and `TimeoutError` is raised. `node` is the name of another node.
 
-    On the thread of a running event loop this blocks the loop, for 5 seconds at most if no
-    timeout is given: coroutines use `async_call`.
+    In the thread of a running event loop this blocks the loop, for at most 5 seconds if no
+    timeout is given. Coroutines should use `async_call`.
     """
     return _call(module, function, args, timeout, node)
 
@@ -35,12 +35,15 @@ async def async_call(
     timeout: float | None = None,
     node: str | None = None,
 ) -> Any:
-    """As `call`, for coroutines: other tasks run meanwhile. Cancelling it kills what runs."""
+    """Like `call`, for coroutines: other tasks run meanwhile.
+
+    Cancellation kills the Erlang process.
+    """
     return await _answer(_ask(module, function, args, node), timeout)
 
 
 def cast(module: str, function: str, args: Sequence[Any] = (), *, node: str | None = None) -> None:
-    """Have an Erlang function called, and not wait. A failure is logged by Erlang."""
+    """Call an Erlang function without waiting for it. Erlang logs a failure."""
     _cast(module, function, args, node)
 
 
@@ -60,14 +63,14 @@ async def _answer(question: Question, timeout: float | None) -> Any:
         def expire() -> None:
             if not future.done():
                 question.give_up()
-                future.set_exception(TimeoutError(f"no answer within {timeout} s"))
+                future.set_exception(TimeoutError(f"no reply within {timeout} s"))
 
         timer = future.get_loop().call_later(timeout, expire)
     try:
         return await future
     except BaseException:
         if future.done() and not future.cancelled():
-            # Looked at, also if a cancellation came at the same moment: asyncio need not warn.
+            # Marks the exception as retrieved, in case a cancellation came at the same time.
             future.exception()
         else:
             question.give_up()

@@ -1,4 +1,4 @@
-"""What goes wrong between Erlang and Python."""
+"""Errors between Erlang and Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class ConversionError(ValueError):
-    """A value has no form on the other side. `path` says where in it: `args[2]["x"]`."""
+    """A value cannot be converted. `path` is the position in it: `args[2]["x"]`."""
 
     __module__ = "erlang"
 
@@ -32,8 +32,8 @@ class StackFrame(NamedTuple):
 class Error(Exception):
     """An Erlang exception.
 
-    `kind` is what Erlang calls its class: 'error', 'exit' or 'throw'. `reason` is any term, as a
-    Python value, or the text of one that cannot be a Python value. `stacktrace` begins with the
+    `kind` is the class of the exception in Erlang: 'error', 'exit' or 'throw'. `reason` is any
+    term, as a Python value, or as text if it cannot be converted. `stacktrace` begins with the
     innermost call.
     """
 
@@ -58,7 +58,7 @@ def _shown(reason: object) -> str:
 
 
 def _with_exceptions(reason: object, depth: int) -> str | None:
-    """A reason with exceptions of Python in it: as Erlang prints it, but these as Python does."""
+    """Print a reason that contains Python exceptions as Erlang does, and these as Python does."""
     if isinstance(reason, dict) and {"type", "message", "traceback"} <= reason.keys():
         return f"{reason['type']}: {reason['message']}"
     if depth and isinstance(reason, tuple):
@@ -76,7 +76,7 @@ def _frames(stacktrace: object) -> list[StackFrame]:
 
 
 def _frame(entry: object) -> StackFrame | None:
-    """Of `{Module, Function, ArityOrArguments, Location}`; None for anything else."""
+    """Convert `{Module, Function, ArityOrArguments, Location}`; None for anything else."""
     if isinstance(entry, StackFrame):
         return entry
     if not (isinstance(entry, tuple) and len(entry) == 4):

@@ -1,4 +1,4 @@
-"""Messages of Erlang to tasks and threads: each has a pid and a mailbox once it asks for them."""
+"""Messages from Erlang to tasks and threads. A pid and a mailbox are created on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     AnyTask = asyncio.Task[Any]
 
-#: Of the tasks that asked for one.
+#: The mailboxes of the tasks that have one.
 _of_tasks: weakref.WeakKeyDictionary[AnyTask, Mailbox] = weakref.WeakKeyDictionary()
 
 
@@ -26,17 +26,20 @@ class _OfThread(threading.local):
     mailbox: Mailbox | None = None
 
 
-#: Goes with its thread.
+#: Freed when its thread ends.
 _of_thread = _OfThread()
 
 
 class Mailbox:
-    """What was sent to the pid of a task or a thread. `async for` in a task, `for` in a thread."""
+    """The messages sent to the pid of a task or a thread.
+
+    Iterate with `async for` in a task, with `for` in a thread.
+    """
 
     __module__ = "erlang"
 
     def __init__(self, task: AnyTask | None = None, made: Ref | None = None) -> None:
-        # Weak: the task has this object, and the table of mailboxes must not keep both for ever.
+        # Weak: the task refers to this object, and `_of_tasks` must not keep both alive.
         self._task_ref = None if task is None else weakref.ref(task)
         self._is_actor = False
         self._waiter: asyncio.Future[None] | None = None
@@ -54,7 +57,7 @@ class Mailbox:
 
     @property
     def pid(self) -> Pid:
-        """The process that stands for the task or thread."""
+        """The process of the task or thread."""
         return self._native.pid
 
     def __repr__(self) -> str:
@@ -63,7 +66,7 @@ class Mailbox:
     # ---- tasks ----
 
     async def async_receive(self, timeout: float | None = None) -> Any:
-        """The next message; `TimeoutError` if there is none within so many seconds."""
+        """Return the next message; raise `TimeoutError` if none arrives in time."""
         found = self._native.take()
         if found is not None:
             return found[0]
@@ -71,7 +74,7 @@ class Mailbox:
         if task is None:
             raise RuntimeError("the mailbox of a thread: use receive()")
         if self._waiter is not None:
-            raise RuntimeError("another task waits for a message of this mailbox")
+            raise RuntimeError("another task is already waiting for a message in this mailbox")
         loop = task.get_loop()
         timer = None
         expired = False
@@ -111,7 +114,7 @@ class Mailbox:
             self._waiter.set_result(None)
 
     def _arrived(self) -> None:
-        """Called on the loop when there is news."""
+        """Called on the loop when a message or an exit signal has arrived."""
         self._wake()
         death = self._native.take_exit()
         while death is not None:
@@ -128,16 +131,16 @@ class Mailbox:
         elif self._is_actor:
             self._native.end(task.exception())
         else:
-            # Not by its method: whoever waits for the task is to be warned if nobody looks.
+            # Not `task.exception()`: that would mark the exception as retrieved.
             self._native.end(getattr(task, "_exception", None))
 
     # ---- threads ----
 
     def receive(self, timeout: float | None = None) -> Any:
-        """The next message, for which the thread waits without the GIL.
+        """Return the next message. The thread waits without the GIL.
 
-        `TimeoutError` if there is none within so many seconds; `erlang.Error` if the process was
-        killed.
+        Raises `TimeoutError` if none arrives within `timeout` seconds, and `erlang.Error` if the
+        process was killed.
         """
         if self._task_ref is not None:
             raise RuntimeError("the mailbox of a task: use `await async_receive()`")
@@ -147,7 +150,7 @@ class Mailbox:
                 return found[0]
             if self._native.ended:
                 if _of_thread.mailbox is self:
-                    # The next one has a process again.
+                    # The next call creates a new process.
                     _of_thread.mailbox = None
                 raise Error("exit", "noproc", None, f"{self.pid} was killed")
             if not self._native.wait(timeout):
@@ -161,7 +164,7 @@ class Mailbox:
 
 
 def mailbox() -> Mailbox:
-    """The mailbox of the current task; of the current thread if that runs no loop."""
+    """Return the mailbox of the current task, or of the thread if no loop is running in it."""
     asyncio = sys.modules.get("asyncio")
     loop = None if asyncio is None else asyncio._get_running_loop()
     if loop is None:
@@ -172,7 +175,7 @@ def mailbox() -> Mailbox:
     assert asyncio is not None
     task = asyncio.current_task(loop)
     if task is None:
-        raise RuntimeError("a callback of a loop has no pid: only tasks and threads have")
+        raise RuntimeError("a callback of a loop has no pid: only tasks and threads have one")
     return _of_task(task)
 
 
@@ -182,24 +185,24 @@ def _of_task(task: AnyTask) -> Mailbox:
 
 
 def _call_ended() -> None:
-    """What Erlang called on this thread has ended, and with it its pid."""
+    """The function that Erlang called on this thread has ended, and with it its pid."""
     _of_thread.mailbox = None
 
 
 def self() -> Pid:
-    """The pid of the current task, or of the current thread if that runs no loop.
+    """Return the pid of the current task, or of the thread if no loop is running in it.
 
-    It is a process that is started when it is first asked for. It ends when the task or thread
-    does; if it is killed, the task is cancelled.
+    The first call starts the process. It ends when the task or thread does; if it is killed, the
+    task is cancelled.
     """
     return mailbox().pid
 
 
 def receive(timeout: float | None = None) -> Any:
-    """The next message to the current thread: `mailbox().receive()`."""
+    """Return the next message to the current thread: `mailbox().receive()`."""
     return mailbox().receive(timeout)
 
 
 async def async_receive(timeout: float | None = None) -> Any:
-    """The next message to the current task: `mailbox().async_receive()`."""
+    """Return the next message to the current task: `mailbox().async_receive()`."""
     return await mailbox().async_receive(timeout)

@@ -9,10 +9,10 @@ from .native import Pid, _call
 
 
 def register(name: str, pid: Pid | None = None) -> None:
-    """Give a process of this node a name: `pid`, or the current task or thread.
+    """Register a process of this node under a name: `pid`, or the current task or thread.
 
-    ValueError if the name is taken, or the process has ended or has a name. No atom is made for a
-    name: `erlang.Atom("my_name")` makes one.
+    Raises ValueError if the name is taken, if the process has ended or already has a name, or if
+    the atom does not exist: `erlang.Atom("my_name")` creates it.
     """
     process = self() if pid is None else pid
     try:
@@ -24,7 +24,7 @@ def register(name: str, pid: Pid | None = None) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take a name away; ValueError if no process has it."""
+    """Unregister a name; raises ValueError if no process has it."""
     try:
         _call("erlang", "unregister", [_atom(name)], None, None)
     except Error as error:
@@ -34,7 +34,7 @@ def unregister(name: str) -> None:
 
 
 def whereis(name: str) -> Pid | None:
-    """The process of this name, on this node."""
+    """Return the process of this node with this name, or None."""
     try:
         atom = _atom(name)
     except ValueError:

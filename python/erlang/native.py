@@ -1,7 +1,8 @@
-"""What the native library has for this package.
+"""The parts of the native library that this package uses.
 
-It is `erlang_loop._native`, here under its other name: importing it by that one would import
-`erlang_loop` and with it asyncio, which a program that only converts values may not need.
+This is `erlang_loop._native` under its other name, `py_event_loop`: importing it as
+`erlang_loop._native` would also import `erlang_loop` and asyncio, which a program that only
+converts values does not need.
 """
 
 from typing import TYPE_CHECKING
@@ -42,10 +43,9 @@ else:
             _send,
         )
     except ImportError:
-        raise ImportError(
-            "erlang works inside an Erlang node: run your program with `bin/erlang-loop "
-            "program.py`, or start the erlang_loop application in your own node"
-        ) from None
+        from erlang_loop_default import not_here
+
+        raise not_here("erlang") from None
 
 __all__ = [
     "BitString",

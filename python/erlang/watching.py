@@ -1,16 +1,18 @@
-"""Hearing of the death of processes: monitors and links."""
+"""Monitors and links between tasks and processes."""
 
 from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .atom import Atom
-from .calls import _answer
 from .errors import Error
 from .mailboxes import Mailbox, mailbox
 from .native import Pid, Ref
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Monitor:
@@ -27,7 +29,13 @@ class Monitor:
         if self._mailbox is not None:
             raise RuntimeError("a monitor can be used once")
         self._mailbox = mailbox()
-        ref = await _answer(self._mailbox._native.ask("monitor", [self._process]), None)
+        asked = self._mailbox._native.ask("monitor", [self._process])
+        cancelled = await _wait_done(asked)
+        if cancelled is not None:
+            if asked.exception() is None:
+                await self._end(asked.result())
+            raise cancelled
+        ref = asked.result()
         assert isinstance(ref, Ref)
         self._ref = ref
         return ref
@@ -38,10 +46,16 @@ class Monitor:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._mailbox is not None
         assert self._ref is not None
-        await _asked(self._mailbox, "demonitor", [self._ref, [Atom("flush")]])
-        self._mailbox._native.flush(self._ref)
+        cancelled = await self._end(self._ref)
+        if cancelled is not None:
+            raise cancelled
+
+    async def _end(self, ref: Ref) -> asyncio.CancelledError | None:
+        assert self._mailbox is not None
+        cancelled = await _undo(self._mailbox, "demonitor", [ref, [Atom("flush")]])
+        self._mailbox._native.flush(ref)
+        return cancelled
 
 
 class Link:
@@ -66,22 +80,21 @@ class Link:
         task = box._task
         if task is None:
             raise RuntimeError("only tasks can be linked")
-        if sys.version_info >= (3, 11):
-            self._cancelling = task.cancelling()
+        self._cancelling = task.cancelling()
         links = box._links.setdefault(self._pid, [])
         links.append(self)
         if len(links) == 1:
             box._native.link(self._pid)
-            try:
-                await _answer(box._native.ask("link", [self._pid]), None)
-            except BaseException as error:
-                # One that is dead already may be told of before the link has its answer.
+            asked = box._native.ask("link", [self._pid])
+            # The death of a process that is dead already may arrive before the result does.
+            error = await _wait_done(asked) or asked.exception()
+            if error is not None:
                 await self._close(error)
-                raise
+                raise error
         return self._pid
 
     def _died(self, reason: Any) -> None:
-        """Called on the loop, and so when the task waits for something."""
+        """Called on the loop, so the task is waiting at an `await`."""
         assert self._mailbox is not None
         task = self._mailbox._task
         if task is None or self._closing or self._broken or reason == "normal":
@@ -90,17 +103,20 @@ class Link:
         self._broken = True
         task.cancel()
 
-    async def _unlink(self) -> None:
+    async def _unlink(self) -> asyncio.CancelledError | None:
         assert self._mailbox is not None
         self._closing = True
         links = self._mailbox._links[self._pid]
+        cancelled = None
         if len(links) == 1:
-            # Before it is forgotten here: until then its death must not be taken for a stranger's.
-            await _asked(self._mailbox, "unlink", [self._pid])
+            # The link stays registered until the process has unlinked, so that an exit signal is
+            # not taken for one from an unrelated process.
+            cancelled = await _undo(self._mailbox, "unlink", [self._pid])
             self._mailbox._native.unlink(self._pid)
         links.remove(self)
         if not links:
             del self._mailbox._links[self._pid]
+        return cancelled
 
     async def __aexit__(
         self,
@@ -114,40 +130,67 @@ class Link:
         import asyncio
 
         assert self._mailbox is not None
-        await self._unlink()
+        cancelled = await self._unlink()
         task = self._mailbox._task
-        if task is None or not self._broken:
+        if (
+            task is not None
+            and self._broken
+            and (sys.version_info < (3, 11) or task.uncancel() <= self._cancelling)
+        ):
+            # The task was cancelled only because the other process died.
+            if isinstance(cancelled if error is None else error, asyncio.CancelledError):
+                raise Error("exit", self._reason) from error
             return
-        if sys.version_info >= (3, 11) and task.uncancel() > self._cancelling:
-            # Somebody else cancelled it, too.
-            return
-        if isinstance(error, asyncio.CancelledError):
-            raise Error("exit", self._reason) from error
+        if cancelled is not None:
+            raise cancelled
 
 
-async def _asked(box: Mailbox, function: str, args: list[Any]) -> None:
-    """Has the process do it. One that was killed has nothing left to undo."""
+async def _wait_done(asked: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+    """Wait for a request to a mailbox's process; return a cancellation that arrived meanwhile.
+
+    The process completes the request in any case, at once, and the caller must know the result to
+    be able to undo it. The caller raises the cancellation afterwards, as `asyncio.Condition.wait`
+    does.
+    """
+    import asyncio
+
+    cancelled = None
+    while not asked.done():
+        try:
+            await asyncio.wait([asked])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
+
+
+async def _undo(box: Mailbox, function: str, args: list[Any]) -> asyncio.CancelledError | None:
+    """Send the request that undoes an earlier one. A killed process has nothing left to undo."""
+    cancelled = None
     try:
-        await _answer(box._native.ask(function, args), None)
-    except (Error, RuntimeError):
-        if not box._native.ended:
+        asked = box._native.ask(function, args)
+        cancelled = await _wait_done(asked)
+        asked.result()
+    except Error as error:
+        if error.reason != "noproc":
             raise
+    return cancelled
 
 
 def monitor(process: Pid | str | tuple[str, str]) -> Monitor:
-    """While it lasts, the death of a process arrives as a message.
+    """Monitor a process for the duration of an `async with` block.
 
-    `(Atom("DOWN"), ref, Atom("process"), process, reason)`, as in Erlang, in the mailbox of the
-    task; `ref` is what `async with` answers. A process that is dead already is told of at once.
+    When the process ends, the task's mailbox receives
+    `(Atom("DOWN"), ref, Atom("process"), process, reason)`, as in Erlang; `ref` is the value of
+    `async with ... as`. For a process that has already ended the message arrives at once.
     """
     return Monitor(process)
 
 
 def link(pid: Pid) -> Link:
-    """While it lasts, the death of either side is an exception to the other.
+    """Link the task to a process for the duration of an `async with` block.
 
-    When `pid` dies for another reason than `normal`, what the task waits for inside is cancelled,
-    and `async with` raises `erlang.Error` with kind `exit` and the reason. When the task ends
-    inside, so does what it is linked to, unless that traps exits.
+    If `pid` ends with a reason other than `normal`, the block is cancelled where it waits, and
+    `async with` raises `erlang.Error` with kind `exit` and the reason. If the task ends inside the
+    block, the linked process gets an exit signal.
     """
     return Link(pid)

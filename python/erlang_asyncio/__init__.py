@@ -7,17 +7,16 @@ async def main():
 
 erlang_asyncio.run(main())
 
-`run` and the functions about loops use ErlangEventLoop; tasks, futures and waiting are asyncio's
-own, so that they mix with any other asyncio code. `docs/erlang_asyncio.md` is the reference.
+`run` and the functions for loops use ErlangEventLoop; tasks and futures are asyncio's own and can
+be mixed with any asyncio code. `docs/erlang_asyncio.md` is the reference.
 """
 
 try:
     import py_event_loop  # type: ignore[import-not-found] # noqa: F401
 except ImportError:
-    raise ImportError(
-        "erlang_asyncio works inside an Erlang node: run your program with `bin/erlang-loop "
-        "program.py`, or start the erlang_loop application in your own node"
-    ) from None
+    from erlang_loop_default import not_here
+
+    raise not_here("erlang_asyncio") from None
 
 from asyncio import (
     ALL_COMPLETED,
@@ -31,12 +30,12 @@ from asyncio import (
     get_running_loop,
     set_event_loop,
     shield,
+    timeout,
     wait,
     wait_for,
 )
 
 from erlang_loop import new_event_loop, run
-from erlang_loop.compat import timeout
 
 from .current_loop import get_event_loop
 from .sleeping import sleep

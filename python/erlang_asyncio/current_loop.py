@@ -8,10 +8,10 @@ from erlang_loop import compat, new_event_loop
 
 
 def get_event_loop() -> asyncio.AbstractEventLoop:
-    """The running loop, else the one set for this thread, else a new ErlangEventLoop.
+    """Return the running loop, else the thread's loop, else a new ErlangEventLoop.
 
-    Unlike asyncio's function it works in every thread and on every Python: a new loop is set as
-    the thread's, also in place of one that is closed. Whoever made it by calling this closes it.
+    Unlike asyncio's function it works in every thread and on every Python. A new loop becomes the
+    thread's loop, also in place of a closed one; the caller is responsible for closing it.
     """
     loop = compat.current_loop()
     if loop is None or loop.is_closed():

@@ -5,12 +5,11 @@ erlang_loop.run(main())  # any Python
 """
 
 try:
-    from . import _native  # noqa: F401
+    from . import _native
 except ImportError:
-    raise ImportError(
-        "erlang_loop works inside an Erlang node: run your program with `bin/erlang-loop "
-        "program.py`, or start the erlang_loop application in your own node"
-    ) from None
+    from erlang_loop_default import not_here
+
+    raise not_here("erlang_loop") from None
 
 from .loop import ErlangEventLoop
 from .policy import EventLoopPolicy, get_event_loop_policy
@@ -23,5 +22,8 @@ __all__ = [
     "new_event_loop",
     "run",
 ]
+
+#: The class of transports over stream sockets, under its public name.
+_ErlangSocketTransport = _native.StreamTransport
 
 __version__ = "0.1.0"

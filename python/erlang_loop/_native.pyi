@@ -1,4 +1,4 @@
-"""What the native library gives to Python: `native/py_nif/src/python`.
+"""The interface of the native library: `native/py_nif/src/native_module.rs`.
 
 `test/python/test_stub.py` compares names and signatures with the module itself.
 """
@@ -7,11 +7,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
-from typing import Any, Generic, NoReturn, TypeVar, final
-from weakref import WeakSet
+from typing import Any, Generic, NoReturn, Self, TypeVar, final
 
 from erlang.atom import Atom
-from typing_extensions import Buffer, Self, TypeVarTuple, Unpack
+from typing_extensions import Buffer, TypeVarTuple, Unpack
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -22,11 +21,13 @@ def _erlang_sleep(ms: float, /) -> None:
     ValueError if `ms` is negative or NaN, OverflowError if it is more than 292 years.
     """
 
+class ChildProcess:
+    """A process that is killed if the node ends while this object lives."""
+
+    def __new__(cls, pid: int) -> ChildProcess: ...
+
 def own_methods(loop_class: type[Loop]) -> None:
     """Give a class of loops methods of its own: CPython calls those faster than inherited ones."""
-
-def change_natively(weak_set: WeakSet[Any], /) -> None:
-    """Give one set an `add` and a `discard` that do the same without Python frames."""
 
 def ip_family(host: str) -> int:
     """AF_INET or AF_INET6 if this is an address, 0 if it is a name."""
@@ -38,7 +39,7 @@ def connect(
     port: Any,
     /,
 ) -> Any:
-    """Begins a connection to an address. None: not for what has to be looked up.
+    """Begins a connection to an address. None: a name has to be looked up.
 
     `(transport, protocol, waiter)` if it has come about, else the socket to wait for.
     """
@@ -49,7 +50,7 @@ def _write(stream: int, data: bytes, /) -> bool:
     """Writes to a group leader: 1 is stdout, 2 is stderr. False if Erlang takes no output."""
 
 def _flush(stream: int, /) -> None:
-    """Sends the line that was begun."""
+    """Sends the unfinished line."""
 
 def _log(
     level: int,
@@ -69,9 +70,9 @@ def runs_command() -> bool:
     """Whether this is the process of a command line (`bin/erlang-loop`)."""
 
 def signal_watch(event_loop: asyncio.AbstractEventLoop, number: int, on: bool, /) -> bool:
-    """Has `loop._handle_signal(number)` called when the signal comes, or no longer.
+    """Makes the loop call `loop._handle_signal(number)` when the signal arrives, or stops that.
 
-    False if the Erlang VM does not give this signal away.
+    False if the Erlang VM does not release this signal.
     """
 
 def watch_fd(
@@ -85,7 +86,7 @@ def watch_fd(
     context: Context | None,
     /,
 ) -> Handle:
-    """As `_add_reader` or `_add_writer`, told once per change (`edge`) or once only (`oneshot`)."""
+    """As `_add_reader` or `_add_writer`, once per change (`edge`) or only once (`oneshot`)."""
 
 def rearm_fd(
     event_loop: asyncio.AbstractEventLoop,
@@ -95,12 +96,12 @@ def rearm_fd(
     handle: Handle,
     /,
 ) -> bool:
-    """Has a watch that is silent told again; False if `handle` is no longer that watch's."""
+    """Resumes a watch; False if `handle` is no longer that watch's."""
 
 def pause_fd(
     event_loop: asyncio.AbstractEventLoop, fd: int, writing: bool, handle: Handle, /
 ) -> None:
-    """Has a watch told nothing until it is armed again."""
+    """Pauses a watch until it is armed again."""
 
 def call_soon_prioritized(
     event_loop: asyncio.AbstractEventLoop,
@@ -110,13 +111,13 @@ def call_soon_prioritized(
     context: Context | None,
     /,
 ) -> Handle:
-    """As `call_soon`, before (-1) or after (1) what has no priority."""
+    """As `call_soon`, before (-1) or after (1) callbacks without a priority."""
 
 def set_microtask_limit(event_loop: asyncio.AbstractEventLoop, limit: int, /) -> None:
-    """How many microtasks those of one callback may queue."""
+    """Limits how many microtasks those of one callback may queue."""
 
 def set_blocking_threshold(event_loop: asyncio.AbstractEventLoop, seconds: float | None, /) -> None:
-    """Has `loop._handler_blocked(source, seconds)` called for what runs so long."""
+    """Calls `loop._handler_blocked(source, seconds)` for handlers that run this long."""
 
 # Values, for the package `erlang` (native/py_nif/src/convert).
 
@@ -149,7 +150,7 @@ class Port:
 
 @final
 class Fun:
-    """An Erlang fun. Calling it asks Erlang, as `erlang.call` does."""
+    """An Erlang fun. Calling it runs it in Erlang, as `erlang.call` does."""
 
     def __call__(self, *args: Any) -> Any: ...
     def async_call(self, *args: Any) -> Coroutine[Any, Any, Any]:
@@ -182,7 +183,7 @@ class ObjectHandle(Generic[_T]):
     def value(self) -> _T: ...
 
 def _atom(name: str, existing_only: bool, /) -> Atom:
-    """The atom of this name, made if need be; ValueError if it may not be."""
+    """The atom of this name, created if necessary; ValueError if that is not allowed."""
 
 def _echo(value: Any) -> Any:
     """To a term and back, on the calling thread; `erlang.ConversionError`."""
@@ -191,18 +192,18 @@ def _echo(value: Any) -> Any:
 
 @final
 class Question:
-    """A question to Erlang whose answer a future of the running loop gets."""
+    """A question to Erlang whose reply goes to a future of the running loop."""
 
     @property
     def future(self) -> asyncio.Future[Any] | None:
         """None when it has its result."""
 
     def give_up(self) -> None:
-        """Nobody wants the answer any more: what Erlang does for it is stopped."""
+        """The caller no longer waits: the process that runs the question is stopped."""
 
 @final
 class Mailbox:
-    """What was sent to the pid of a task, or of a thread if there is no `owner`."""
+    """The messages to the pid of a task, or of a thread if there is no `owner`."""
 
     def __new__(cls, owner: Any = None, made: Ref | None = None) -> Self: ...
     @property
@@ -216,16 +217,16 @@ class Mailbox:
         """Pid and reason of a linked process that has died."""
 
     def want(self) -> bool:
-        """`owner()._arrived()` is to be called for the next message; False if there is one."""
+        """Requests a call of `owner()._arrived()` for the next message; False if there is one."""
 
     def wait(self, timeout: float | None) -> bool:
-        """A thread waits for a message, without the GIL. False: its time is over."""
+        """Blocks the thread until a message, without the GIL. False after a timeout."""
 
-    def ask(self, function: str, args: list[Any]) -> Question:
-        """Has the process monitor, demonitor, link or unlink."""
+    def ask(self, function: str, args: list[Any]) -> asyncio.Future[Any]:
+        """Makes the process monitor, demonitor, link or unlink; `erlang.Error` if it has ended."""
 
     def link(self, pid: Pid) -> None:
-        """The death of this process is for `_arrived` from now on."""
+        """From now on `_arrived` reports the death of this process."""
 
     def unlink(self, pid: Pid) -> bool:
         """False: it has died before."""
@@ -245,7 +246,7 @@ def _ask_fun(fun: Fun, args: Sequence[Any], /) -> Question:
 def _call(
     module: str, function: str, args: Sequence[Any], timeout: float | None, node: str | None, /
 ) -> Any:
-    """`erlang.call`: waits for the answer, without the GIL."""
+    """`erlang.call`: waits for the reply, without the GIL."""
 
 def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) -> None:
     """`erlang.cast`"""
@@ -253,11 +254,11 @@ def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) 
 def _send(dest: Pid | Ref | str | tuple[str, str], message: Any, /) -> None:
     """`erlang.send`"""
 
-# To a type checker the handles are asyncio's, because the loop's methods answer them in the place
-# of asyncio's. At run time they have the same attributes and methods, but another base.
+# To a type checker the handles are asyncio's, because the loop's methods return them in place of
+# asyncio's. At run time they have the same attributes and methods, but another base.
 
 class Handle(asyncio.Handle):
-    """A callback that waits for its turn. Made by the loop only."""
+    """A callback that waits for its turn. Only the loop creates it."""
 
     @property
     def _callback(self) -> Callable[..., object] | None: ...
@@ -300,49 +301,45 @@ class Loop:
 
     def __new__(
         cls,
-        *,
         isolated: bool = False,
+        *,
         spin: float | None = None,
         direct_wait: float | None = None,
     ) -> Self: ...
     def call_soon(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> Handle: ...
     def call_soon_threadsafe(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> Handle: ...
     def queue_microtask(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> Handle: ...
     def call_later(
         self,
         delay: float,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> TimerHandle: ...
     def call_at(
         self,
         when: float,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> TimerHandle: ...
-    def add_reader(
-        self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: Unpack[_Ts]
-    ) -> None: ...
-    def add_writer(
-        self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: Unpack[_Ts]
-    ) -> None: ...
+    def add_reader(self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: *_Ts) -> None: ...
+    def add_writer(self, fd: Any, callback: Callable[[Unpack[_Ts]], Any], *args: *_Ts) -> None: ...
     def remove_reader(self, fd: Any) -> bool: ...
     def remove_writer(self, fd: Any) -> bool: ...
     def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]: ...
@@ -386,37 +383,20 @@ class Loop:
 # For `erlang_loop.tls`.
 
 class TlsPath:
-    """How data goes through an established TLS connection."""
-
-    # asyncio's, with what asyncio keeps in them.
-    _state: Any
-    _incoming: Any
-    _outgoing: Any
-    _tls: Any
-    _transport: Any
-    _app_protocol: Any
-    _write_backlog: Any
-    _app_protocol_is_buffer: bool
-    _app_reading_paused: bool
-    _app_writing_paused: bool
-    _ssl_reading_paused: bool
-    _ssl_writing_paused: bool
-    _write_buffer_size: int
-    _incoming_high_water: int
-    _outgoing_high_water: int
+    """The data path of an established TLS connection."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _do_read(self) -> None: ...
     def _process_outgoing(self) -> None: ...
 
 class TlsWriter:
-    """How an application writes to one."""
+    """The transport through which an application writes to one."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def write(self, data: Buffer) -> None: ...
 
-# Where a loop is asked for, it has to be a Loop. Written as asyncio's class, because the parts of
-# ErlangEventLoop that pass themselves are that to a type checker.
+# Parameters that are loops must be a Loop. They are typed as asyncio's class, because the parts of
+# ErlangEventLoop that pass themselves have that type for a type checker.
 
 @final
 class SockOperation:
@@ -449,7 +429,7 @@ class SockOperation:
 
 @final
 class Acceptor:
-    """Takes the new connections of a listening socket whenever it is called."""
+    """Accepts the new connections of a listening socket whenever it is called."""
 
     def __init__(
         self,
@@ -496,7 +476,7 @@ class Transport(asyncio.BaseTransport):
 
 @final
 class StreamTransport(Transport, asyncio.Transport):
-    """A connected byte stream; what asyncio's `_SelectorSocketTransport` is."""
+    """A connected byte stream, like asyncio's `_SelectorSocketTransport`."""
 
     def __init__(
         self,
@@ -530,7 +510,7 @@ class StreamTransport(Transport, asyncio.Transport):
 
 @final
 class DatagramTransport(Transport, asyncio.DatagramTransport):
-    """Datagrams over a socket; what asyncio's `_SelectorDatagramTransport` is."""
+    """Datagrams over a socket, like asyncio's `_SelectorDatagramTransport`."""
 
     def __init__(
         self,
@@ -563,7 +543,7 @@ class PipeTransport(Transport):
 
 @final
 class ReadPipeTransport(PipeTransport, asyncio.ReadTransport):
-    """The read end of a pipe; what asyncio's `_UnixReadPipeTransport` is."""
+    """The read end of a pipe, like asyncio's `_UnixReadPipeTransport`."""
 
     def __init__(
         self,
@@ -579,7 +559,7 @@ class ReadPipeTransport(PipeTransport, asyncio.ReadTransport):
 
 @final
 class WritePipeTransport(PipeTransport, asyncio.Transport):
-    """The write end of a pipe; what asyncio's `_UnixWritePipeTransport` is."""
+    """The write end of a pipe, like asyncio's `_UnixWritePipeTransport`."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Where Python's own C handler writes the number of each signal, under `bin/erlang-loop`.
+"""The wakeup fd: under `bin/erlang-loop`, Python's C signal handler writes signal numbers to it.
 
-One pipe for all loops, and never closed: Python goes on writing to the file it was told of, also
-when the loop that told it is gone and the file's number is somebody else's.
+One pipe for all loops, never closed: Python keeps writing to the fd it was given, also when the
+loop that set it is closed and the fd's number belongs to another file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Alarm:
-    """The pipe, and the loops that are told what arrives in it."""
+    """The pipe, and the loops that read from it."""
 
     def __init__(self) -> None:
         self.read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -26,23 +26,23 @@ class Alarm:
         os.register_at_fork(after_in_child=self._forked)
 
     def take_over(self) -> int:
-        """Python writes here from now on. Answers where it wrote before.
+        """Make this pipe Python's wakeup fd. Returns the previous one.
 
-        ValueError in any other thread than the main one.
+        Raises ValueError in any thread but the main thread.
         """
         return signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
 
     def give_back(self, before: int) -> None:
-        """As before `take_over`; unless somebody listens, or took over from us meanwhile."""
+        """Restore the previous wakeup fd, unless a loop listens or other code has set one."""
         if self._listeners:
             return
         if before == self._write_end:
-            # Somebody listened then.
+            # A loop was listening at that time.
             before = -1
         try:
             now = signal.set_wakeup_fd(before)
         except (ValueError, OSError):
-            # Whoever had it has closed it.
+            # The previous fd has been closed.
             now = signal.set_wakeup_fd(-1)
         if now not in (self._write_end, before):
             signal.set_wakeup_fd(now)
@@ -52,20 +52,20 @@ class Alarm:
 
     def listen(self, loop: SignalHandlers) -> None:
         if not self._listeners:
-            # Of signals that nobody was there for.
+            # Signals that arrived while no loop was listening.
             self._take()
         self.take_over()
         self._listeners.add(loop)
 
     def listen_no_longer(self, loop: SignalHandlers) -> None:
         self._listeners.discard(loop)
-        # A loop that runs still wants to be woken, and gives back when it is done.
+        # A running loop still needs the wakeup fd, and restores it when it stops.
         if asyncio._get_running_loop() is None:
             self.give_back(-1)
 
     def read(self) -> None:
-        """A loop was woken by the pipe. Handlers set with `signal.signal` run in Python's own time;
-        those of loops are called from here."""
+        """A loop was woken by the pipe. This calls the handlers of loops; Python calls those set
+        with `signal.signal`."""
         numbers = self._take()
         if not numbers:
             return
@@ -83,7 +83,7 @@ class Alarm:
         return b""
 
     def _forked(self) -> None:
-        """A copy of the process has signals of its own, and the same numbers for its files."""
+        """A forked copy needs its own pipe: replace both ends, with the same numbers."""
         ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         for fresh, known in zip(ends, (self.read_end, self._write_end)):
             os.dup2(fresh, known, inheritable=False)

@@ -1,7 +1,7 @@
-"""The parts of asyncio's loops that are private but needed here, as a type checker must see them.
+"""Type declarations for the private parts of asyncio's loops that are used here.
 
-They are the same in all Python versions supported; CPython's own tests, run on ErlangEventLoop,
-would notice a change.
+They are the same in all supported Python versions; CPython's own tests, run on ErlangEventLoop,
+would detect a change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A warning that names the handler that held up the loop: file, line, and for how long.
 
 asyncio's debug mode has one, at the price of debug mode. This one can stay on: the native loop
-looks at the clock before and after each callback (native/py_nif/src/python/blocking.rs).
+looks at the clock before and after each callback: asyncio/loop_class/blocking.rs in
+native/py_nif/src.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from . import _native
 from .asyncio_private import AsyncioLoop
+from .placeholders import named
 
 logger = logging.getLogger("erlang_loop")
 
@@ -45,6 +47,10 @@ class BlockingDetection(AsyncioLoop):
 
 def describe(source: Any) -> str:
     """Names what a loop called, with the file and line of its code where it has any."""
+    return named(_describe, source)
+
+
+def _describe(source: Any) -> str:
     owner = getattr(source, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return _describe_task(owner)

@@ -1,4 +1,4 @@
-"""loop.create_connection and sock_connect, to where no name has to be looked up.
+"""loop.create_connection and sock_connect for addresses that need no name lookup.
 
 (bench: client_connect)
 """
@@ -18,15 +18,15 @@ from .socket_methods import SocketMethods
 
 _SOCKET = socket.socket
 
-#: With what it imports, which type checkers do not show.
+#: Including the names it imports, which type checkers hide.
 _ASYNCIO: Any = base_events
 
-#: Of addresses, where names have to be looked up.
+#: The address families that may need a lookup.
 _LENGTHS = {socket.AF_INET: 2, socket.AF_INET6: 4}
 
 _LAST_PORT = 65_535
 
-#: asyncio goes on waiting after each of these, too.
+#: asyncio also continues to wait after these.
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN, errno.EINTR)
 
 
@@ -40,8 +40,8 @@ class Connecting(SocketMethods):
         port: Any = None,
         **options: Any,
     ) -> Any:
-        """Connect to a TCP server; asyncio's own method if there is more to it than that."""
-        # A program that replaced asyncio's sockets wants them to be used.
+        """Connect to a TCP server. Falls back to asyncio's method for all but simple cases."""
+        # A program may have replaced asyncio's socket module: then use it.
         if options or _ASYNCIO.socket is not socket:
             return await super().create_connection(protocol_factory, host, port, **options)
         begun = _native.connect(self, protocol_factory, host, port)
@@ -57,7 +57,7 @@ class Connecting(SocketMethods):
             transport.close()
             raise
         if self._debug:
-            # As asyncio has it.
+            # The same text as asyncio's.
             shown = transport.get_extra_info("socket")
             text = "%r connected to %s:%r: (%r, %r)"
             _ASYNCIO.logger.debug(text, shown, host, port, transport, protocol)
@@ -69,7 +69,7 @@ class Connecting(SocketMethods):
         address: Any,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol, asyncio.Future[None]]:
-        """The network takes its time: the transport as soon as there is a connection."""
+        """Wait for the connection, then create the transport."""
         try:
             await self._wait_for_connection(sock, sock.fileno(), address)
             protocol = protocol_factory()
@@ -81,7 +81,7 @@ class Connecting(SocketMethods):
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect a socket."""
-        # A socket of another make may connect in its own way: by a proxy, or in a test.
+        # A subclass may connect in its own way: through a proxy, or in a test.
         if type(sock) is not _SOCKET or not _is_known(sock, address):
             await super().sock_connect(sock, address)
             return
@@ -90,11 +90,11 @@ class Connecting(SocketMethods):
             await self._wait_for_connection(sock, fd, address)
 
     def _try_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """The error number if it may still succeed, else 0."""
+        """Return the error number if connecting may still succeed, else 0."""
         error = sock.connect_ex(address)
         if error == errno.EINPROGRESS and _has_peer(sock):
-            # A connection inside this machine has come about by now: asking costs less than
-            # waiting for the answer.
+            # A connection on the same machine is established by now: a second call is
+            # cheaper than waiting.
             return 0
         if error == 0 or error in _UNDER_WAY:
             return error

@@ -53,7 +53,7 @@ class DatagramEndpoints(asyncio.SelectorEventLoop):
         allow_broadcast: bool | None,
         resolving: dict[str, Any],
     ) -> tuple[Any, Any]:
-        """asyncio binds by itself where it could not be told of the option: so bind before."""
+        """asyncio binds the socket itself and has no parameter for the option: so bind before."""
         if local_addr is None:
             raise ValueError("reuse_address needs a local_addr")
         found = await self.getaddrinfo(*local_addr, type=socket.SOCK_DGRAM, **resolving)

@@ -7,13 +7,17 @@ import sys
 import threading
 import traceback
 from asyncio import base_events, format_helpers
+from collections.abc import Callable
 from typing import Any
+
+import erlang_loop_fork
 
 from . import _native, compat, nested
 from .blocking import BlockingDetection
 from .connecting import Connecting
 from .datagram_endpoints import DatagramEndpoints
 from .microtasks import Microtasks
+from .placeholders import named, showable
 from .queue_views import ReadyView, ScheduledView
 from .selector_view import SelectorOnDemand, SelectorView
 from .signals import SignalHandlers
@@ -52,12 +56,14 @@ class ErlangEventLoop(
 
     def __init__(
         self,
-        *,
         isolated: bool = False,
+        *,
         spin: float | None = None,
         direct_wait: float | None = None,
     ) -> None:
         # isolated, spin and direct_wait were taken by __new__, which is native.
+        if erlang_loop_fork.is_child:
+            erlang_loop_fork.warn()
         self._look_at_clock()
         compat.begin_selector_loop(self, SelectorView)
         #: Made for the first one.
@@ -159,11 +165,27 @@ class ErlangEventLoop(
             self._children.close()
         self._close_native()
 
+    def __del__(
+        self,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+        close_unless_closed: Callable[[Any], None] = base_events.BaseEventLoop.__del__,
+    ) -> None:
+        """Closes a loop that was forgotten, with a warning, as asyncio's does.
+
+        A loop that lives until the end of Python is closed without a word. asyncio's own code
+        cannot do that here: CPython clears the globals of modules before this is called, because
+        native code keeps those of asyncio alive beyond the last garbage collection.
+        """
+        if is_finalizing():
+            self._close_native()
+        else:
+            close_unless_closed(self)
+
     # Called by the native loop.
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
         """A callback raised: tell the exception handler, as asyncio's Handle does."""
-        name = compat.format_callback(handle, self._debug)
+        name = named(lambda _: compat.format_callback(handle, self._debug), handle._callback)
         context: dict[str, Any] = {
             "message": f"Exception in callback {name}",
             "exception": error,
@@ -172,6 +194,11 @@ class ErlangEventLoop(
         if handle._source_traceback:
             context["source_traceback"] = handle._source_traceback
         self.call_exception_handler(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        # asyncio asks each for its repr(); an exception has none in the log but its traceback.
+        shown = {key: showable(value) for key, value in context.items() if key != "exception"}
+        super().default_exception_handler(context | shown)
 
     def _run_handle_debug(self, handle: _native.Handle) -> None:
         """Debug mode: run a callback and say so if it took long."""
@@ -191,7 +218,9 @@ class ErlangEventLoop(
 
     def _creation_traceback(self) -> traceback.StackSummary:
         """Debug mode: where a handle is made, without our own frame."""
-        return format_helpers.extract_stack(sys._getframe(1))
+        caller = sys._getframe().f_back
+        # None: a task's step in C, on a thread whose loop has no Python code below it.
+        return traceback.StackSummary() if caller is None else format_helpers.extract_stack(caller)
 
     def __repr__(self) -> str:
         return (
@@ -201,7 +230,3 @@ class ErlangEventLoop(
 
 
 _native.own_methods(ErlangEventLoop)
-
-_tasks = compat.all_tasks()
-if _tasks is not None:
-    _native.change_natively(_tasks)

@@ -1,6 +1,6 @@
 """Microtasks: callbacks that run right after the one that queued them, before any other.
 
-`queue_microtask` itself is native (native/py_nif/src/python/between.rs).
+`queue_microtask` itself is native (native/py_nif/src/asyncio/turns/between.rs).
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class Microtasks(AsyncioLoop):
         def queue_microtask(
             self,
             callback: Callable[[Unpack[_Ts]], object],
-            *args: Unpack[_Ts],
+            *args: *_Ts,
             context: Context | None = None,
         ) -> _native.Handle: ...
 
     def next_tick(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> _native.Handle:
-        """Another name of `queue_microtask`: there is one queue, in the order of the calls."""
+        """Another name for `queue_microtask`: there is one queue, in the order of the calls."""
         return self.queue_microtask(callback, *args, context=context)
 
     def set_microtask_limit(self, limit: int) -> None:
-        """Set how many microtasks those of one callback may queue; 100,000 unless set.
+        """Set how many more microtasks those of one callback may queue; 100,000 by default.
 
-        One more is a RuntimeError where it is queued: a microtask that queues itself for ever
-        would keep the loop from everything else.
+        One more raises RuntimeError where it is queued: a microtask that queues itself forever
+        would block the loop.
         """
         if limit < 1:
             raise ValueError("the limit must be at least 1")

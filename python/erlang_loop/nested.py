@@ -1,9 +1,9 @@
-"""Runs of a loop inside one of its own callbacks: what the packages nest_asyncio and nest_asyncio2
-add to asyncio, and libraries with a blocking front over coroutines rely on.
+"""Running a loop inside one of its own callbacks, as the packages nest_asyncio and nest_asyncio2
+allow. Libraries with a blocking API over coroutines rely on that.
 
-They replace methods of a loop's class by ones that wait on asyncio's own selector. Ours says that
-this is done already (`ErlangEventLoop._nest_patched`), and does it natively: once one of them was
-applied to asyncio, for otherwise it is the error that asyncio has.
+These packages replace methods of a loop's class by ones that wait on asyncio's own selector. Our
+class claims to be patched already (`ErlangEventLoop._nest_patched`), and supports nested runs
+natively once one of the packages was applied; otherwise they raise, as in asyncio.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _ASYNCIO = vars(asyncio)
 
 
 def are_allowed() -> bool:
-    """Whether one of the packages was applied. Each run asks."""
+    """Whether one of the packages was applied. Checked in each run."""
     return "_nest_patched" in _ASYNCIO
 
 
 def run_until_complete(loop: ErlangEventLoop, future: Any) -> Any:
-    """As asyncio's, in turns until the future is done: `stop()` would end the innermost run, and
-    that may be another future's."""
+    """Like asyncio's, but runs turns until the future is done: `stop()` would end the innermost
+    run, which may be for another future."""
     loop._check_closed()
     is_new = not asyncio.isfuture(future)
     future = asyncio.ensure_future(future, loop=loop)
     if is_new:
-        # Its end is told here.
+        # The result is returned from here.
         future._log_destroy_pending = False
     with _running(loop):
         while not (future.done() or loop._stopping):
             loop._run_once()
         if loop._ready:
-            # What waits for the future's end hears of it before the caller does.
+            # The future's callbacks run before this returns.
             loop._run_once()
     if not future.done():
         raise RuntimeError("Event loop stopped before Future completed.")
@@ -50,10 +50,10 @@ def run_until_complete(loop: ErlangEventLoop, future: Any) -> Any:
 
 
 def run_forever(loop: ErlangEventLoop) -> None:
-    """Until stop(), which ends the runs around this one too."""
+    """Run until stop(), which also ends the enclosing runs."""
     loop._check_closed()
     with _running(loop):
-        # A loop that was stopped before takes one turn, as asyncio's.
+        # A loop that was stopped before runs one turn, as in asyncio.
         loop._run_once()
         while not loop._stopping:
             loop._run_once()
@@ -61,11 +61,11 @@ def run_forever(loop: ErlangEventLoop) -> None:
 
 @contextlib.contextmanager
 def _running(loop: ErlangEventLoop) -> Iterator[None]:
-    """The loop runs in this thread, as in `run_forever`; afterwards all is as it was before."""
+    """Make the loop this thread's running loop, as `run_forever` does, and undo it afterwards."""
     before = loop._thread_id
     running = asyncio._get_running_loop()
     hooks = sys.get_asyncgen_hooks()
-    # Tasks take their steps while that of another one has not ended.
+    # Tasks run steps while a step of the outer task is unfinished.
     task = compat.swap_current_task(loop, None)
     loop._thread_id = threading.get_ident()
     sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)

@@ -1,5 +1,6 @@
-"""Sockets of a program's own class that read or write in their own way: to count, to record, to
-pretend. Native transports use the descriptor alone, so these have asyncio's own transports.
+"""Sockets whose class overrides reading or writing, for example to count, record or simulate.
+
+Native transports use only the descriptor, so such sockets get asyncio's own transports.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ import socket
 
 __all__ = ["has_own_methods"]
 
-#: What asyncio's transports call.
+#: The methods that asyncio's transports call.
 _METHODS = ("recv", "recv_into", "recvfrom", "send", "sendmsg", "sendto")
 
 _SOCKET = socket.socket
 
 
 def has_own_methods(sock: socket.socket) -> bool:
-    """Whether asyncio would call a method that is not the standard library's."""
+    """Whether the class overrides a method that asyncio's transports call."""
     if type(sock) is _SOCKET:
         return False
     return any(

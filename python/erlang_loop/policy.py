@@ -15,7 +15,7 @@ from .running import new_event_loop
 if TYPE_CHECKING or sys.version_info < (3, 14):
     _DefaultPolicy = asyncio.DefaultEventLoopPolicy
 else:
-    # Its public name warns, though only our user knows whether a policy is wanted at all.
+    # Using its public name would warn, although the program may not use a policy at all.
     from asyncio.unix_events import _DefaultEventLoopPolicy as _DefaultPolicy
 
 

@@ -1,6 +1,6 @@
 """`loop._ready` and `loop._scheduled`: the queues of the native loop, as asyncio's loops show them.
 
-Tests, debuggers and some libraries look into them and add handles of their own to them.
+Tests, debuggers and some libraries inspect them and append their own handles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReadyView(Sequence[Any]):
-    """What runs in the next turn, in order."""
+    """The handles that run in the next turn, in order."""
 
     def __init__(self, loop: ErlangEventLoop) -> None:
         self._loop = loop
@@ -24,7 +24,7 @@ class ReadyView(Sequence[Any]):
         if type(handle) in (_native.Handle, _native.TimerHandle):
             self._loop._ready_append(handle)
         else:
-            self._loop.call_soon(handle._run)  # It enters its context itself.
+            self._loop.call_soon(handle._run)  # The handle enters its context itself.
 
     def clear(self) -> None:
         self._loop._ready_clear()
@@ -40,7 +40,7 @@ class ReadyView(Sequence[Any]):
 
 
 class ScheduledView(Sequence[Any]):
-    """What waits for its time, earliest first. Cancelled timers may still be among them."""
+    """The pending timers, earliest first. May include cancelled ones."""
 
     def __init__(self, loop: ErlangEventLoop) -> None:
         self._loop = loop
@@ -62,7 +62,7 @@ class ScheduledView(Sequence[Any]):
 
 
 def _as_added(handle: _native.Handle) -> Any:
-    """The handle of another make that `append` has wrapped; our own as it is."""
+    """Return the foreign handle that `append` has wrapped, or our own handle unchanged."""
     owner = getattr(handle._callback, "__self__", None)
     name = getattr(handle._callback, "__name__", None)
     return owner if name == "_run" and hasattr(owner, "_callback") else handle

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> ErlangEventLoop:
-    """A new loop: the `loop_factory` for asyncio.run, asyncio.Runner, uvicorn and others."""
+    """Return a new loop: the `loop_factory` for asyncio.run, asyncio.Runner, uvicorn and others."""
     return ErlangEventLoop()
 
 

@@ -1,7 +1,7 @@
-"""`loop._selector`: what the native loop watches, seen as a selector.
+"""`loop._selector`: the fds that the native loop watches, as a selector.
 
-asyncio's loops have one, and some programs look into it. Registering through it works too: the
-callbacks then do nothing, as a selector has none.
+asyncio's loops have one, and some programs inspect it. Registering an fd through it works, too; its
+callback does nothing, because a selector has no callbacks.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class SelectorView(selectors.BaseSelector):
 
 
 class SelectorOnDemand:
-    """`_selector` of loops: made anew each time, for it has nothing of its own, until one is set.
+    """The attribute `_selector` of loops: a new view each time, because it has no state.
 
-    None after the loop was closed, as asyncio's.
+    Returns the selector that a program has set, if any; None for a closed loop, as in asyncio.
     """
 
     def __get__(self, loop: ErlangEventLoop | None, owner: object = None) -> Any:

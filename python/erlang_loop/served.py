@@ -1,18 +1,25 @@
 """A loop that Erlang started: `py_event_loop:start_link/1`.
 
-A runner's thread (`native/py_nif/src/python/runner.rs`) makes it with `begin` and runs its turns,
+A runner's thread (`native/py_nif/src/runners/runner.rs`) makes it with `begin` and runs its turns,
 between those of other loops that it may carry.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
+from types import CodeType
 from typing import Any
+
+from erlang import sources
 
 from . import compat
 from .loop import ErlangEventLoop
+from .placeholders import named
+
+_numbers = itertools.count(1)
 
 #: Name, state, what it runs, and where it stands: (file, line, function), outermost first.
 Description = tuple[str, str, str, list[tuple[str, int, str]]]
@@ -75,13 +82,25 @@ def begin(name: str, init: str, patience: float) -> Served:
     asyncio.set_event_loop(loop)
     try:
         if init:
-            exec(compile(init, f"<init of {name}>", "exec"), {"__name__": "__erlang_loop_init__"})
+            exec(_compile(name, init), {"__name__": "__erlang_loop_init__"})
         return Served(loop, patience)
     except BaseException:
         loop.close()
         raise
     finally:
         asyncio.set_event_loop(None)
+
+
+def _compile(name: str, init: str) -> CodeType:
+    owner = "a loop" if name == "undefined" else name
+    file = f"<init of {owner} {next(_numbers)}>"
+    try:
+        code = compile(init, file, "exec")
+    except SyntaxError as error:
+        sources.complete(error, init)
+        raise
+    sources.keep(file, init, code)
+    return code
 
 
 async def _finish(loop: ErlangEventLoop, patience: float) -> list[Description]:
@@ -109,12 +128,16 @@ def describe_tasks() -> list[Description]:
 
 def _describe(task: asyncio.Task[Any], state: str) -> Description:
     coroutine = task.get_coro()
-    what = getattr(coroutine, "__qualname__", None) or repr(coroutine)
+    what = named(_name, coroutine)
     stack = [
         (_text(frame.f_code.co_filename), frame.f_lineno, _text(frame.f_code.co_name))
         for frame in task.get_stack()
     ]
     return (_text(task.get_name()), state, _text(what), stack)
+
+
+def _name(coroutine: object) -> str:
+    return getattr(coroutine, "__qualname__", None) or repr(coroutine)
 
 
 def _text(text: object) -> str:

@@ -1,10 +1,9 @@
-"""`loop.add_signal_handler`: signals reach a loop through the Erlang VM, to which they belong.
+"""`loop.add_signal_handler`: the Erlang VM owns the signals and passes them to loops.
 
-Under `bin/erlang-loop` the process is Python's, and loops of the main thread have signals as
-asyncio has them, from Python's own C handler, which writes to a file: so a `signal.signal` of the
-program and the loop's handler know of each other (uvicorn puts its own handler there while it
-serves, and then the one that `signal.getsignal` told it of). Once a loop of another thread wants
-the same signal, the VM brings it to all of them.
+Under `bin/erlang-loop` loops of the main thread get signals as in asyncio, from Python's own C
+handler, which writes to the wakeup fd. So `signal.signal` and `signal.getsignal` see the loop's
+handler: uvicorn, for example, sets its own handler while it serves and restores the previous one.
+Once a loop of another thread wants the same signal, the VM passes it to all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ RUNS_COMMAND = _native.runs_command()
 if RUNS_COMMAND:
     ALARM = Alarm()
 
-#: The loops to which the VM brings signals.
+#: The loops to which the VM passes signals.
 _TOLD_BY_ERLANG: weakref.WeakSet[SignalHandlers] = weakref.WeakSet()
 
 
@@ -50,20 +49,20 @@ class _Handler(NamedTuple):
 class SignalHandlers(AsyncioLoop):
     """The signal methods of ErlangEventLoop.
 
-    They work as asyncio's, and also in loops of other threads than the main one. Several loops
-    may handle the same signal: each is told.
+    They work as in asyncio, and also in loops of threads other than the main thread. Several loops
+    may handle the same signal: all their handlers are called.
     """
 
     _watches_alarm = False
     _signal_handlers: dict[int, _Handler]
 
     def add_signal_handler(
-        self, sig: int, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts]
+        self, sig: int, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts
     ) -> None:
         """Call `callback(*args)` in the loop whenever the signal arrives.
 
-        RuntimeError if the signal cannot be caught, or if the VM keeps it for itself: SIGINT in a
-        node that was not started by `bin/erlang-loop`.
+        Raises RuntimeError if the signal cannot be caught, or if the VM does not release it: SIGINT
+        in a node that was not started by `bin/erlang-loop`.
         """
         if asyncio.iscoroutine(callback) or compat.iscoroutinefunction(callback):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
@@ -77,7 +76,7 @@ class SignalHandlers(AsyncioLoop):
         self._signal_handlers[sig] = _Handler(callback, args, context, by_erlang)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Remove a handler; False if there was none. The signal then does what it did before."""
+        """Remove a handler and restore the signal's effect; return False if there was none."""
         self._check_signal(sig)
         handler = self._signal_handlers.pop(sig, None)
         if handler is None:
@@ -93,13 +92,13 @@ class SignalHandlers(AsyncioLoop):
         return True
 
     def _handle_signal(self, sig: int) -> None:
-        """A signal arrived. Called by the native turn, or for what Python's handler wrote."""
+        """A signal arrived. Called by the native turn, or when the pipe had its number."""
         handler = self._signal_handlers.get(sig)
         if handler is not None:
             self.call_soon(handler.callback, *handler.args, context=handler.context)
 
     def _take_signal(self, sig: int) -> bool:
-        """Has the signal come here; True if Erlang brings it."""
+        """Route the signal to this loop; return True if the VM passes it."""
         if _is_pythons(sig):
             self._take_from_python(sig)
             return False
@@ -112,7 +111,7 @@ class SignalHandlers(AsyncioLoop):
         name = signal.Signals(sig).name if sig in set(signal.Signals) else f"signal {sig}"
         if not RUNS_COMMAND:
             raise RuntimeError(
-                f"{name} belongs to the Erlang VM, which does not give it to Python: "
+                f"{name} belongs to the Erlang VM, which does not pass it to Python: "
                 "run the program with bin/erlang-loop"
             )
         self._take_from_python(sig)
@@ -123,7 +122,7 @@ class SignalHandlers(AsyncioLoop):
         try:
             ALARM.listen(self)
             signal.signal(sig, _nothing)
-            # System calls of other code go on instead of failing with EINTR.
+            # System calls of other code are restarted instead of failing with EINTR.
             signal.siginterrupt(sig, False)
         except ValueError as error:
             # Not the main thread.
@@ -150,9 +149,9 @@ class SignalHandlers(AsyncioLoop):
     # Python's C handler
 
     def _listen_to_python(self) -> int | None:
-        """While the loop runs: what Python's handler takes ends the loop's sleep.
+        """While the loop runs, signals that Python's handler gets wake the loop.
 
-        Answers what `_stop_listening` has to restore, None if there is nothing.
+        Returns what `_stop_listening` has to restore, or None.
         """
         if not RUNS_COMMAND or threading.get_ident() != threading.main_thread().ident:
             return None
@@ -162,12 +161,12 @@ class SignalHandlers(AsyncioLoop):
 
     def _before_sleep(self) -> None:
         """Called by the native turn."""
-        # No fd may be left to watch it with: then a signal is taken with the next turn.
+        # If no fd is left to watch the pipe, the signal is handled in the next turn.
         with contextlib.suppress(OSError):
             self._watch_alarm()
 
     def _watch_alarm(self) -> None:
-        """A loop that never sleeps, and handles no signals, need not."""
+        """Watch the pipe. Not needed for a loop that never sleeps and handles no signals."""
         if not self._watches_alarm:
             self._add_reader(ALARM.read_end, ALARM.read)
             self._watches_alarm = True
@@ -179,7 +178,7 @@ class SignalHandlers(AsyncioLoop):
     def _close_signals(self) -> None:
         """The first step of closing the loop."""
         if sys.is_finalizing():
-            # Threads and modules are half gone; the VM gives the signals back by itself.
+            # Threads and modules may be gone already; the VM restores the signals itself.
             self._signal_handlers.clear()
             return
         for sig in list(self._signal_handlers):
@@ -190,11 +189,11 @@ class SignalHandlers(AsyncioLoop):
 
 
 def _is_pythons(sig: int) -> bool:
-    """Whether Python's handler is to bring the signal to a loop of this thread."""
+    """Whether Python's handler passes the signal to loops of this thread."""
     if not RUNS_COMMAND or threading.current_thread() is not threading.main_thread():
         return False
     return not any(loop._has_signal(sig, by_erlang=True) for loop in list(_TOLD_BY_ERLANG))
 
 
 def _nothing(_sig: int, _frame: object) -> None:
-    """The signal's number in `ALARM` is what counts."""
+    """Does nothing: Python writes the signal's number to `ALARM`."""

@@ -1,4 +1,4 @@
-"""loop.sock_recv and its like: try first, then wait natively (bench: sock_pingpong)."""
+"""loop.sock_recv and its kin: try first, then wait natively (bench: sock_pingpong)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SocketMethods(AsyncioLoop):
     """The part of ErlangEventLoop that works on the caller's own sockets."""
 
     def _check_socket(self, sock: socket.socket) -> int:
-        """The fd of a socket that may be used, as asyncio checks it."""
+        """Check a socket as asyncio does, and return its fd."""
         if isinstance(sock, ssl.SSLSocket):
             raise TypeError("Socket cannot be of type SSLSocket")
         if self._debug and sock.gettimeout() != 0:
@@ -33,7 +33,7 @@ class SocketMethods(AsyncioLoop):
     async def _wait_for(
         self, sock: socket.socket, fd: int, writing: bool, method: str, *args: Any
     ) -> Any:
-        """Calls `sock.method(*args)` whenever the socket is ready, until it has an answer."""
+        """Call `sock.method(*args)` whenever the socket is ready, until it succeeds or fails."""
         self._check_no_transport(fd)
         operation = _native.SockOperation.retry(self, sock, fd, writing, method, args)
         try:
@@ -80,7 +80,7 @@ class SocketMethods(AsyncioLoop):
     async def sock_recvfrom_into(
         self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
     ) -> tuple[int, Any]:
-        """Receive a datagram into a buffer; returns its size and where it came from."""
+        """Receive a datagram into a buffer; return its size and its sender's address."""
         fd = self._check_socket(sock)
         nbytes = nbytes or len(buf)  # type: ignore[arg-type]
         try:

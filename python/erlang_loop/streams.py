@@ -8,27 +8,27 @@ from typing import Any, Protocol
 
 
 class Sink(Protocol):
-    """Where items go.
+    """The consumer of a stream.
 
-    When nobody wants the stream, no item is wanted and the task will be cancelled. If the
-    generator goes on regardless, all methods raise `CancelledError`.
+    When the consumer is gone, there is no demand and the task is about to be cancelled. If the
+    generator continues regardless, all methods raise `CancelledError`.
     """
 
     def is_wanted(self) -> bool:
-        """Whether an item is wanted."""
+        """Whether there is demand for an item."""
 
     def send(self, item: object) -> bool:
-        """Send an item that was wanted. False: pause before the next one."""
+        """Send an item for which there is demand. False: pause before the next one."""
 
     def wait(self, future: asyncio.Future[None]) -> asyncio.Future[None]:
-        """Answer `future`, which is resolved when there is demand."""
+        """Return `future`, which is resolved when there is demand."""
 
 
 async def drive(source: Awaitable[Any] | AsyncIterable[Any], sink: Sink) -> Any:
-    """Send what `source` yields as it is wanted.
+    """Send the items of `source` while there is demand.
 
-    A coroutine is awaited first. If that answers no asynchronous iterable, it is the answer
-    here: call threads iterate over it, lest it holds up the loop.
+    A coroutine is awaited first. If its result is not an asynchronous iterable, it is returned:
+    call threads iterate over it, so that it does not block the loop.
     """
     if not hasattr(type(source), "__aiter__"):
         source = await source  # type: ignore[misc]
@@ -44,7 +44,7 @@ async def drive(source: Awaitable[Any] | AsyncIterable[Any], sink: Sink) -> Any:
             if not sink.send(item):
                 await pause(sink)
     finally:
-        # At once, not when the collector finds it. Without effect if it has ended.
+        # At once, not when it is garbage collected. No effect if it has ended.
         close = getattr(iterator, "aclose", None)
         if close is not None:
             await close()
@@ -52,7 +52,7 @@ async def drive(source: Awaitable[Any] | AsyncIterable[Any], sink: Sink) -> Any:
 
 
 class _Iterated:
-    """An iterator that cannot be asked for itself, which `async for` over its source never does."""
+    """An iterator without `__aiter__`, which `async for` over its source does not need."""
 
     def __init__(self, iterator: Any) -> None:
         self._iterator = iterator
@@ -69,7 +69,7 @@ class _Iterated:
 
 
 async def pause(sink: Sink) -> None:
-    """Until an item is wanted; if one is, let others have their turn."""
+    """Wait for demand; if there is demand, let other callbacks run."""
     if sink.is_wanted():
         await asyncio.sleep(0)
     else:

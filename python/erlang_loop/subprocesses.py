@@ -1,8 +1,8 @@
 """Child processes of a loop: each is watched by a pidfd among the loop's other fds.
 
-So no signal and no thread is needed, and a loop in any thread can start children. Where the
-system has no pidfds, a thread waits for each child. A child watcher of asyncio (gone in Python
-3.14) is asked only if the program has set one.
+No signals or threads are needed, and a loop in any thread can start children. If the system has no
+pidfds, a thread waits for each child. asyncio's child watcher (removed in Python 3.14) is used only
+if the program has set one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Children:
         self._watched: dict[Any, int] = {}
 
     async def start(self, loop: ErlangEventLoop, *args: Any, **kwargs: Any) -> Any:
-        """What `_make_subprocess_transport` of asyncio's loop does, without its child watcher."""
+        """Like `_make_subprocess_transport` of asyncio's loop, without the child watcher."""
         waiter = loop.create_future()
         make = unix_events._UnixSubprocessTransport  # type: ignore[attr-defined]
         transport = make(loop, *args, waiter=waiter, **kwargs)
@@ -43,7 +43,7 @@ class Children:
         return transport
 
     def close(self) -> None:
-        """The loop closes: children that still run are no longer watched."""
+        """The loop is closing: stop watching children that still run."""
         while self._watched:
             _, pidfd = self._watched.popitem()
             os.close(pidfd)
@@ -53,7 +53,7 @@ class Children:
         try:
             self._watch_pidfd(loop, transport, os.pidfd_open(pid))
         except (AttributeError, OSError):
-            # Not on this system, not allowed in this container, or no fd is left for it.
+            # Not supported by this system, not allowed in this container, or no fd is left.
             name = f"asyncio-waitpid-{pid}"
             arguments = (loop, transport)
             threading.Thread(target=_wait, args=arguments, name=name, daemon=True).start()
@@ -74,9 +74,9 @@ class Children:
 
 
 def _wait(loop: ErlangEventLoop, transport: Any) -> None:
-    """The thread of a child. It leaves the exit code to the loop's thread if there is one."""
+    """Runs in the thread of a child. Passes the exit to the loop's thread."""
     pid = transport.get_pid()
-    # Somebody else may have waited for it: `_exit_code` looks what is known then.
+    # Other code may have waited for the child: `_exit_code` handles that.
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     try:
@@ -92,8 +92,8 @@ def _report(loop: ErlangEventLoop, transport: Any) -> None:
 
 
 def _exit_code(process: subprocess.Popen[Any]) -> int:
-    # Known already if the transport was closed or sent a signal after the child ended: Popen
-    # asks for the code then.
+    # Already known if the transport was closed or sent a signal after the child ended: Popen
+    # fetches the exit code then.
     if process.returncode is not None:
         return process.returncode
     try:

@@ -8,17 +8,17 @@ from asyncio import sslproto
 from collections.abc import Iterable
 from typing import Any
 
-from . import _native, compat
+from . import _native
 
-#: What `_ssl_buffer` grows to when somebody asks for it; asyncio's own size.
+#: The size of `_ssl_buffer` when it is used; the same as in asyncio.
 _BUFFER_SIZE = 256 * 1024
 
 
 class ErlangSSLTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
-    """What an application writes to."""
+    """The transport that an application writes to."""
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """Write all as one: in as few records as there can be."""
+        """Join the data first, so that it goes into as few records as possible."""
         pieces = list(list_of_data)
         try:
             data = b"".join(pieces)
@@ -34,19 +34,19 @@ class ErlangSSLTransport(_native.TlsWriter, sslproto._SSLProtocolTransport):
 class TlsProtocol(_native.TlsPath, sslproto.SSLProtocol):
     """Between a transport of the loop and an application's protocol.
 
-    Handshake, shutdown, errors and limits are asyncio's. `_do_read`, `_process_outgoing` and
+    Handshake, shutdown, errors and limits are asyncio's own. `_do_read`, `_process_outgoing` and
     `ErlangSSLTransport.write` are native.
     """
 
-    # A native transport gives its data without this buffer, so it is made only when it is used:
-    # by TLS inside of TLS.
+    # Native transports deliver data without this buffer, so it is created only when it is used: by
+    # TLS inside TLS.
     max_size = 0
 
     _sslobj: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # The object that SSLObject forwards to, if it does nothing else.
+        # The object that SSLObject delegates to, if it is not overridden.
         plain = type(self._sslobj) is ssl.SSLObject
         self._tls = self._sslobj._sslobj if plain else self._sslobj
 
@@ -70,7 +70,7 @@ async def start(
     sslcontext: ssl.SSLContext,
     **options: Any,
 ) -> Any:
-    """What `start_tls` of asyncio's loop does, with our protocol."""
+    """Like `start_tls` of asyncio's loop, with our protocol."""
     if not isinstance(sslcontext, ssl.SSLContext):
         text = f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}"
         raise TypeError(text)
@@ -80,7 +80,7 @@ async def start(
     made: Any = TlsProtocol(
         loop, protocol, sslcontext, waiter, call_connection_made=False, **options
     )
-    # Nothing may be received before the new protocol knows its transport.
+    # No data may be received before the new protocol knows its transport.
     transport.pause_reading()
     if options.get("server_side"):
         _take_over_buffered(protocol, made)
@@ -95,20 +95,15 @@ async def start(
         transport.close()
         for step in steps:
             step.cancel()
-        # It has the exception, which has this frame: nobody would go before the collector comes.
+        # The future refers to the exception, which refers to this frame: break the cycle.
         waiter = None
         raise
     return made._app_transport
 
 
 def _take_over_buffered(protocol: asyncio.BaseProtocol, made: Any) -> None:
-    """A client that was quick has begun its handshake: it is in the stream's reader already."""
+    """A fast client has already begun its handshake: its data is in the stream's reader."""
     reader = getattr(protocol, "_stream_reader", None)
     if isinstance(protocol, asyncio.StreamReaderProtocol) and reader is not None:
         made._incoming.write(reader._buffer)
         reader._buffer.clear()
-
-
-def protocol_class() -> type[sslproto.SSLProtocol]:
-    """What to connect an application with: before Python 3.11 asyncio's TLS works otherwise."""
-    return TlsProtocol if compat.HAS_BUFFERED_TLS else sslproto.SSLProtocol

@@ -1,4 +1,4 @@
-"""`loop._transports`: which transport an fd has, as asyncio's loops show it."""
+"""`loop._transports`: the transports by fd, as in asyncio's loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TransportView(MutableMapping[int, Any]):
-    """Looks into the native loop; does not keep a transport alive."""
+    """A view of the native loop's table; does not keep transports alive."""
 
     def __init__(self, loop: ErlangEventLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Native transports: where the loop makes them, and what they are seen as."""
+"""Native transports: the loop's methods that create them, and the classes they appear as."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from . import _native, compat, own_sockets, tls
+from . import _native, own_sockets, tls
 from .asyncio_private import AsyncioLoop
 
 
@@ -48,12 +48,11 @@ class TransportMethods(AsyncioLoop):
         **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
-        protocol_class = tls.protocol_class()
-        connection = protocol_class(
+        connection = tls.TlsProtocol(
             self,
             protocol,
             sslcontext,
-            waiter,  # type: ignore[arg-type]
+            waiter,
             server_side,
             server_hostname,
             **timeouts,
@@ -68,9 +67,8 @@ class TransportMethods(AsyncioLoop):
         sslcontext: ssl.SSLContext,
         **options: Any,
     ) -> Any:
-        """Go on with TLS on a connection; the application's new transport."""
-        start = tls.start if compat.HAS_BUFFERED_TLS else AsyncioLoop.start_tls
-        return await start(self, transport, protocol, sslcontext, **options)
+        """Switch a connection to TLS; return the application's new transport."""
+        return await tls.start(self, transport, protocol, sslcontext, **options)
 
     def _make_datagram_transport(
         self,
@@ -124,7 +122,7 @@ class TransportMethods(AsyncioLoop):
     # Called by native transports.
 
     def _accept_later(self, acceptor: _native.Acceptor, error: OSError) -> None:
-        """No fd or memory left for a new connection: say so and try again in a while."""
+        """No fd or memory is left for a new connection: report it and retry later."""
         self.call_exception_handler(
             {
                 "message": "socket.accept() out of system resource",
@@ -143,9 +141,9 @@ class TransportMethods(AsyncioLoop):
     def _transport_failed(
         self, transport: _native.Transport, error: BaseException, message: str, expected: bool
     ) -> None:
-        """A transport is about to be closed by an error.
+        """A transport is about to be closed because of an error.
 
-        Those of the network are expected: only debug mode tells of them.
+        Network errors are expected: they are reported only in debug mode.
         """
         if expected:
             logger.debug("%r: %s", transport, message, exc_info=error)
@@ -160,8 +158,8 @@ class TransportMethods(AsyncioLoop):
         )
 
 
-# What `isinstance` sees. These are never made: a native transport answers one as its `__class__`,
-# because it cannot inherit from asyncio's own (both lay out their fields).
+# For `isinstance`. These classes are never instantiated: a native transport returns one as its
+# `__class__`, because it cannot inherit from asyncio's own (their memory layouts conflict).
 
 
 class _ErlangSocketTransport(transports._FlowControlMixin, transports.Transport):

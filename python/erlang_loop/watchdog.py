@@ -1,12 +1,11 @@
-"""What `py_watchdog` raises in a callback that blocks its loop, if it is told to interrupt."""
+"""The exception that `py_watchdog` raises in a stuck callback if the policy is `interrupt`."""
 
 from __future__ import annotations
+
+from .interrupts import Interrupt
 
 __all__ = ["LoopStuckError"]
 
 
-class LoopStuckError(BaseException):
-    """Raised inside of a callback that has blocked its loop for too long.
-
-    Not an `Exception`, so that code which catches everything and tries again is left too.
-    """
+class LoopStuckError(Interrupt):
+    """Raised inside a callback that has blocked its loop for too long."""

@@ -1,9 +1,9 @@
-"""What Python prints and logs in a node, on its way to Erlang. `docs/logging.md` has the page.
+"""Passes what Python prints and logs in a node to Erlang; see `docs/logging.md`.
 
 streams.py      sys.stdout and sys.stderr, for group leaders
 log_handler.py  a handler of `logging`, for Erlang's logger
-unhandled.py    exceptions that nobody catches, for Erlang's logger
-native.py       what the native library has for this
+unhandled.py    uncaught exceptions, for Erlang's logger
+native.py       the parts of the native library that this package uses
 
-Nothing is imported here: `logging` takes its time, and a program may do without it.
+Nothing is imported here: importing `logging` takes time, and not every program uses it.
 """

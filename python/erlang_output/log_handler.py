@@ -8,16 +8,16 @@ from typing import Any
 
 from .native import _log
 
-#: What every record has; the rest was given as `extra`.
+#: The attributes of every record; all others were given as `extra`.
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
 class LogHandler(logging.Handler):
-    """Sends records to `logger`, with where they are from, `extra`, and exceptions as data.
+    """Sends records to `logger`, with their location, `extra`, and exceptions as data.
 
-    The root logger has one. A program that configures `logging` by itself can name the class:
-    `erlang_output.log_handler.LogHandler`. With a formatter, what that makes of a record, the
-    traceback included, is the message.
+    The root logger has one. A program that configures `logging` itself can name the class:
+    `erlang_output.log_handler.LogHandler`. With a formatter, the formatted record, including the
+    traceback, is the message.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -50,23 +50,23 @@ class LogHandler(logging.Handler):
         return _log(record.levelno, message, record.created, place, extra, exception)
 
     def _keep(self, record: logging.LogRecord) -> None:
-        """Erlang does not want it: do what Python does with a record that has no handler."""
+        """Erlang does not take the record: do what Python does without a handler."""
         last = logging.lastResort
         if last is not None and record.levelno >= last.level:
             last.handle(record)
 
 
 def install() -> None:
-    """Gives the root logger its handler."""
+    """Add the handler to the root logger."""
     handler = LogHandler()
     logging.getLogger().addHandler(handler)
     logging.basicConfig = _basic_config(handler)
 
 
 def _basic_config(handler: LogHandler) -> Any:
-    """`logging.basicConfig`, which does nothing when there is a handler: ours is no reason.
+    """Return a `logging.basicConfig` that works although the root logger has our handler.
 
-    Without a file, a stream or handlers it configures ours; with them it adds to ours.
+    Without a file, a stream or handlers it configures our handler; otherwise it adds to it.
     """
     original = logging.basicConfig
 
@@ -84,7 +84,7 @@ def _basic_config(handler: LogHandler) -> Any:
             if handler not in root.handlers:
                 root.addHandler(handler)
             if not options.get("format"):
-                # Python's default format has what Erlang's handlers add by themselves.
+                # Python's default format repeats what Erlang's handlers add themselves.
                 handler.setFormatter(formatter)
         return None
 

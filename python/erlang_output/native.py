@@ -1,6 +1,6 @@
-"""What the native library has for this package.
+"""The parts of the native library that this package uses.
 
-It is `erlang_loop._native`, here under its other name: see `erlang/native.py`.
+This is `erlang_loop._native` under its other name: see `erlang/native.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""sys.stdout and sys.stderr: lines for the group leader of whoever called the code that prints."""
+"""sys.stdout and sys.stderr: send lines to the group leader of the calling process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class GroupLeaderBuffer(io.BufferedIOBase):
-    """The bytes of a stream. Whole lines are sent at once, the rest with its line or by `flush`.
+    """A binary stream that sends whole lines at once, and incomplete ones when flushed.
 
-    Lines are kept by native code, for each thread and each group leader. When Erlang does not
-    take output (`redirect_output` is false, the application is stopped, this is a forked copy of
-    the node) it goes where the stream went before.
+    Native code buffers lines per thread and group leader. If Erlang does not take output
+    (`redirect_output` is false, the application is stopped, or this is a forked copy of the node),
+    it goes to the previous stream.
     """
 
     def __init__(self, number: int, name: str, before: TextIO | None) -> None:
@@ -27,15 +27,15 @@ class GroupLeaderBuffer(io.BufferedIOBase):
         self.mode = "wb"
         self._number = number
         self._before: BinaryIO | None = getattr(before, "buffer", None)
-        #: A line for there that has no end yet.
+        #: An incomplete line for the previous stream.
         self._begun = b""
 
     def writable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        """Of the stream before, for child processes (`stderr=sys.stderr`) and `faulthandler`: the
-        group leader has no number. Raises where the node has none either."""
+        """Return that of the previous stream, for child processes (`stderr=sys.stderr`) and
+        `faulthandler`: a group leader has none. Raises if the previous stream has none either."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         return super().fileno() if self._before is None else self._before.fileno()
@@ -43,7 +43,7 @@ class GroupLeaderBuffer(io.BufferedIOBase):
     def write(self, data: Buffer, /) -> int:
         if self.closed:
             raise ValueError("I/O operation on closed file.")
-        # Also what it is that TypeError is raised for.
+        # Raises TypeError for anything that is not a buffer.
         bytes_ = data if isinstance(data, bytes) else bytes(memoryview(data))
         if not _write(self._number, bytes_):
             lines, newline, self._begun = (self._begun + bytes_).rpartition(b"\n")
@@ -63,14 +63,14 @@ class GroupLeaderBuffer(io.BufferedIOBase):
 
 
 def install() -> None:
-    """Makes them sys.stdout and sys.stderr. `sys.__stdout__` and `sys.__stderr__` stay."""
+    """Replace sys.stdout and sys.stderr. `sys.__stdout__` and `sys.__stderr__` stay."""
     sys.stdout = _stream(1, "<stdout>", sys.__stdout__, "strict")
     sys.stderr = _stream(2, "<stderr>", sys.__stderr__, "backslashreplace")
 
 
 def _stream(number: int, name: str, before: TextIO | None, errors: str) -> io.TextIOWrapper:
     buffer = GroupLeaderBuffer(number, name, before)
-    # write_through: text waits in one place only, where it is kept apart by group leader.
+    # write_through: text is buffered only in native code, separately for each group leader.
     stream = io.TextIOWrapper(
         buffer,
         encoding="utf-8",

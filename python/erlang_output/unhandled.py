@@ -1,29 +1,21 @@
-"""Exceptions that nobody catches, for Erlang's `logger`: what Python would print to stderr.
+"""Sends uncaught exceptions to Erlang's `logger`, which Python would print to stderr.
 
-Those of callbacks and tasks reach it through asyncio's own exception handler, which logs them.
+Those of callbacks and tasks arrive through asyncio's own exception handler, which logs them.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 from .native import _log
-
-TYPE_CHECKING = False  # As in `streams`.
-if TYPE_CHECKING:
-    import threading
 
 ERROR = 40
 
 
 def install() -> None:
     sys.unraisablehook = _unraisable
-
-
-def install_for_threads() -> None:
-    import threading
-
     threading.excepthook = _in_thread
 
 
@@ -39,10 +31,8 @@ def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _in_thread(args: threading.ExceptHookArgs) -> None:
-    import threading
-
     if issubclass(args.exc_type, SystemExit):
-        # A thread may end itself so: Python says nothing.
+        # Ends the thread: Python reports nothing either.
         return
     error = args.exc_value
     if error is None:
@@ -53,7 +43,7 @@ def _in_thread(args: threading.ExceptHookArgs) -> None:
 
 
 def _report(logger: str, message: str, error: BaseException, thread: str) -> bool:
-    """Logs an error at the place where it was raised."""
+    """Log an error with the location where it was raised."""
     file, function, module, line = "", "", "", 0
     traceback = error.__traceback__
     while traceback is not None:

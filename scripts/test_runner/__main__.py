@@ -27,7 +27,7 @@ def main(names: list[str]) -> int:
             results.append(run_step(step, again))
             report.end(results[-1])
     report.summary(results)
-    # Nothing passed means that nothing ran, which proves nothing.
+    # If nothing passed, nothing ran, which is a failure.
     passed = any(result.counts.passed for result in results)
     failed = any(result.counts.failed for result in results)
     return 0 if passed and not failed else 1

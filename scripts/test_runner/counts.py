@@ -48,7 +48,7 @@ def cpython(output: str) -> Counts:
 
 
 def junit(path: Path) -> Counts:
-    """The report that pytest writes with --junitxml; none if it did not come that far."""
+    """The report that pytest writes with --junitxml; none if it ended before."""
     if not path.exists():
         return Counts()
     total = failed = skipped = 0

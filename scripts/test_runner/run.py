@@ -66,7 +66,7 @@ def _run(step: Step, log: Path) -> int | None:
 
 
 def _judge(result: Result, code: int | None) -> Result:
-    """A tool that fails without a failed test, or that runs no test, has failed all the same."""
+    """A tool that exits with an error, or that runs no test, has failed, too."""
     counts = result.counts
     if counts.failed and code is not None:
         return result

@@ -90,6 +90,7 @@ STEPS = (
         "clippy",
         ("cargo", "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"),
     ),
+    Step("imports", ("scripts/import_order",)),
     Step(
         # Not py_nif: its test binary would need the enif_* functions of the VM to link.
         "cargo",

@@ -25,7 +25,7 @@ class Exclusion:
     used: bool = field(default=False)
 
     def applies(self) -> bool:
-        """`all`, `3.11`, `3.12+`, `3.14.10+` or `3.9 to 3.11`."""
+        """`all`, `3.11`, `3.12+`, `3.14.10+` or `3.12 to 3.13`."""
         bounds = [tuple(map(int, found.split("."))) for found in VERSION.findall(self.versions)]
         if not bounds:
             return True

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,22 @@ def wait_asleep(process: int) -> None:
         main = states[str(min(named, default=process))]
         if main.rpartition(")")[2].split()[0] == "S":
             return
+
+
+@contextlib.contextmanager
+def not_ignored(numbers: Iterable[int]) -> Iterator[None]:
+    """Signals that the suite was started to ignore (by nohup) have their default effect meanwhile.
+
+    Programs that are started meanwhile inherit that.
+    """
+    ignored = [number for number in numbers if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

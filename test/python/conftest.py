@@ -10,8 +10,9 @@ import asyncio
 import inspect
 import signal
 import ssl
-import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import leaks
@@ -32,14 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ours: what only ErlangEventLoop does, or is for")
-    if sys.version_info < (3, 11):
-        # asyncio's TLS was another then: start_tls and errors leave transports unclosed.
-        ignored = "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
-        config.addinivalue_line("filterwarnings", ignored)
-    if sys.version_info < (3, 10):
-        # What the last uvicorn for it uses of websockets.
-        for text in ("websockets.legacy is", "websockets.server.WebSocketServerProtocol is"):
-            config.addinivalue_line("filterwarnings", f"ignore:{text} deprecated")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # The suite is a job in the background. The programs that tests interrupt are not.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -68,6 +61,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def unhandled() -> list[dict[str, object]]:
     """What reached the loop's exception handler. A test takes out what it expected."""
     return []
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for Unix sockets, whose paths have at most 107 bytes: TMPDIR may be longer."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

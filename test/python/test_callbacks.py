@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
@@ -154,7 +155,7 @@ def test_the_lowest_is_never_starved(callbacks, others):
         callbacks.call_soon(busy, priority, priority=priority)
     callbacks.call_soon(lowest, priority=LOW)
     run(callbacks)
-    waits = [later - earlier for earlier, later in zip(low, low[1:])]
+    waits = [later - earlier for earlier, later in itertools.pairwise(low)]
     assert max(waits) <= 65
 
 

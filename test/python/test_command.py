@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -286,8 +285,6 @@ def test_output_order_is_pythons() -> None:
     ids=["run", "new_event_loop", "Runner", "policy", "unittest"],
 )
 def test_default_loop_is_ours(code: str) -> None:
-    if "Runner()" in code and sys.version_info < (3, 11):
-        pytest.skip("this Python has no Runner")
     program = "import asyncio\nasync def show(): print(type(asyncio.get_running_loop()).__name__)\n"
     # Python 3.14 warns of policies, whoever asks for one.
     warnings = ("-W", "error", "-W", "ignore:'asyncio.get_event_loop_policy':DeprecationWarning")

@@ -171,15 +171,15 @@ async def test_sock_connect_names_the_whole_address(loop, unused_port, address):
         assert refused.value.errno == errno.ECONNREFUSED
 
 
-async def test_sock_connect_of_a_connected_socket(loop, tmp_path):
+async def test_sock_connect_of_a_connected_socket(loop, short_path):
     """It was said to have worked, as if it had been connected just now."""
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as sock:
-        listener.bind(str(tmp_path / "socket"))
+        listener.bind(str(short_path / "socket"))
         listener.listen()
         sock.setblocking(False)
-        await loop.sock_connect(sock, str(tmp_path / "socket"))
+        await loop.sock_connect(sock, str(short_path / "socket"))
         with pytest.raises(OSError, match="already connected") as refused:
-            await loop.sock_connect(sock, str(tmp_path / "socket"))
+            await loop.sock_connect(sock, str(short_path / "socket"))
         assert refused.value.errno == errno.EISCONN
 
 

@@ -9,7 +9,7 @@ import pytest
 from command import ROOT
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(?:#[^)]*)?\)")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def links(page: Path) -> list[tuple[str, Path]]:
@@ -44,3 +44,10 @@ def test_what_is_named_is_there():
         if not re.search(defined.format(name), target.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert missing == []
+
+
+def test_every_page_is_in_the_table_of_contents():
+    contents = ROOT / "docs" / "README.md"
+    linked = {target for _, target in links(contents)}
+    missing = [page for page in (ROOT / "docs").rglob("*.md") if page not in linked]
+    assert missing == [contents]

@@ -6,6 +6,7 @@ How Erlang sees them is in py_actor_SUITE.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import threading
 import time
@@ -88,7 +89,7 @@ async def test_a_cancelled_receive_loses_nothing(loop: asyncio.AbstractEventLoop
     mailbox = erlang.mailbox()
     receiving = asyncio.ensure_future(mailbox.async_receive())
     await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="another task waits"):
+    with pytest.raises(RuntimeError, match="another task is already waiting"):
         await mailbox.async_receive()
     receiving.cancel()
     await asyncio.wait([receiving])
@@ -299,6 +300,50 @@ async def test_cancelling_inside_a_link(loop: asyncio.AbstractEventLoop) -> None
         await task
     assert is_alive(actor)
     erlang.send(actor, "stop")
+
+
+@pytest.mark.parametrize("kind", ["monitor", "link"])
+async def test_cancelling_while_it_is_made_or_ended(
+    kind: str, loop: asyncio.AbstractEventLoop
+) -> None:
+    """At whatever moment: the task goes on, and its process has no monitor or link left."""
+    other = erlang.spawn(echo)
+
+    async def left(over: asyncio.Event) -> list[Any]:
+        me = erlang.self()
+        try:
+            async with getattr(erlang, kind)(other):
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        over.set()
+        await asyncio.sleep(0)
+        _, watched = await erlang.async_call("erlang", "process_info", [me, Atom(f"{kind}s")])
+        return [one for one in watched if other in (one if isinstance(one, tuple) else (one,))]
+
+    cancelled = 0
+    for number in range(300):
+        over = asyncio.Event()
+        task = asyncio.ensure_future(left(over))
+        for _ in range(1 + number % 15):
+            await asyncio.sleep(0)
+        if not over.is_set():
+            cancelled += task.cancel()
+        assert await task == []
+    assert cancelled
+    erlang.send(other, "stop")
+
+
+async def test_the_process_dies_while_the_link_is_ended(loop: asyncio.AbstractEventLoop) -> None:
+    """The block has the death as its error or has ended before; the task is not cancelled."""
+    for _ in range(100):
+        actor = erlang.spawn(echo)
+        with contextlib.suppress(erlang.Error):
+            async with erlang.link(actor):
+                erlang.cast("erlang", "exit", [actor, Atom("shutdown")])
+        await asyncio.sleep(0)
 
 
 def test_links_are_to_pids() -> None:

@@ -12,7 +12,7 @@ import time
 import erlang_asyncio
 import pytest
 from command import PYTHON, ROOT, run
-from erlang_loop import ErlangEventLoop, timeouts
+from erlang_loop import ErlangEventLoop
 
 #: What the reference names.
 NAMES = [
@@ -40,13 +40,9 @@ def test_documented_signatures() -> None:
     def parameters(name: str) -> list[str]:
         return list(inspect.signature(getattr(erlang_asyncio, name)).parameters)
 
-    def without_loop(name: str) -> list[str]:
-        """Python 3.9 still has that parameter."""
-        return [parameter for parameter in parameters(name) if parameter != "loop"]
-
-    assert without_loop("sleep") == ["delay", "result"]
-    assert without_loop("gather") == ["coros_or_futures", "return_exceptions"]
-    assert without_loop("wait") == ["fs", "timeout", "return_when"]
+    assert parameters("sleep") == ["delay", "result"]
+    assert parameters("gather") == ["coros_or_futures", "return_exceptions"]
+    assert parameters("wait") == ["fs", "timeout", "return_when"]
     # From Python 3.14 on asyncio itself passes on what it is given.
     named = sys.version_info < (3, 14)
     assert parameters("create_task")[:2] == ["coro", "name" if named else "kwargs"]
@@ -223,16 +219,11 @@ async def test_shield(loop) -> None:
     assert await inner
 
 
-# timeout: asyncio's own and the one for Pythons that have none
+# timeout
 
 
-@pytest.fixture(params=[erlang_asyncio.timeout, timeouts.timeout], ids=["in use", "for 3.9"])
-def timeout(request: pytest.FixtureRequest):
-    return request.param
-
-
-async def test_timeout_that_is_met(loop, timeout) -> None:
-    async with timeout(60) as limit:
+async def test_timeout_that_is_met(loop) -> None:
+    async with erlang_asyncio.timeout(60) as limit:
         await erlang_asyncio.sleep(0.001)
     assert not limit.expired()
     assert repr(limit) == "<Timeout [finished]>"
@@ -240,10 +231,10 @@ async def test_timeout_that_is_met(loop, timeout) -> None:
         limit.reschedule(loop.time())
 
 
-async def test_timeout_that_is_over(loop, timeout) -> None:
+async def test_timeout_that_is_over(loop) -> None:
     cancelled = False
     with pytest.raises(erlang_asyncio.TimeoutError):
-        async with timeout(0.001) as limit:
+        async with erlang_asyncio.timeout(0.001) as limit:
             try:
                 await asyncio.Event().wait()
             except erlang_asyncio.CancelledError:
@@ -255,40 +246,40 @@ async def test_timeout_that_is_over(loop, timeout) -> None:
 
 
 @pytest.mark.parametrize("delay", [0, -1])
-async def test_timeout_of_nothing(loop, timeout, delay: float) -> None:
+async def test_timeout_of_nothing(loop, delay: float) -> None:
     with pytest.raises(erlang_asyncio.TimeoutError):
-        async with timeout(delay):
+        async with erlang_asyncio.timeout(delay):
             await asyncio.Event().wait()
 
 
-async def test_no_timeout(loop, timeout) -> None:
-    async with timeout(None) as limit:
+async def test_no_timeout(loop) -> None:
+    async with erlang_asyncio.timeout(None) as limit:
         assert limit.when() is None
         assert repr(limit) == "<Timeout [active] when=None>"
         await erlang_asyncio.sleep(0.001)
     assert not limit.expired()
 
 
-async def test_a_timeout_can_be_moved(loop, timeout) -> None:
+async def test_a_timeout_can_be_moved(loop) -> None:
     with pytest.raises(erlang_asyncio.TimeoutError):
-        async with timeout(3600) as limit:
+        async with erlang_asyncio.timeout(3600) as limit:
             limit.reschedule(loop.time() + 0.001)
             await asyncio.Event().wait()
-    async with timeout(0.001) as limit:
+    async with erlang_asyncio.timeout(0.001) as limit:
         limit.reschedule(None)
         await erlang_asyncio.sleep(0.02)
     assert not limit.expired()
 
 
-async def test_other_exceptions_pass_a_timeout(loop, timeout) -> None:
+async def test_other_exceptions_pass_a_timeout(loop) -> None:
     with pytest.raises(KeyError):
-        async with timeout(60):
+        async with erlang_asyncio.timeout(60):
             raise KeyError("x")
 
 
-async def test_being_cancelled_is_no_timeout(loop, timeout) -> None:
+async def test_being_cancelled_is_no_timeout(loop) -> None:
     async def wait() -> None:
-        async with timeout(60):
+        async with erlang_asyncio.timeout(60):
             await asyncio.Event().wait()
 
     waiting = erlang_asyncio.create_task(wait())
@@ -298,21 +289,21 @@ async def test_being_cancelled_is_no_timeout(loop, timeout) -> None:
         await waiting
 
 
-async def test_timeouts_inside_each_other(loop, timeout) -> None:
+async def test_timeouts_inside_each_other(loop) -> None:
     with pytest.raises(erlang_asyncio.TimeoutError):
-        async with timeout(0.001) as outer:
-            async with timeout(60) as inner:
+        async with erlang_asyncio.timeout(0.001) as outer:
+            async with erlang_asyncio.timeout(60) as inner:
                 await asyncio.Event().wait()
     assert outer.expired()
     assert not inner.expired()
-    async with timeout(60) as outer:
+    async with erlang_asyncio.timeout(60) as outer:
         with pytest.raises(erlang_asyncio.TimeoutError):
-            async with timeout(0.001):
+            async with erlang_asyncio.timeout(0.001):
                 await asyncio.Event().wait()
         await erlang_asyncio.sleep(0.001)
     assert not outer.expired()
 
 
-def test_timeout_outside_a_loop(timeout) -> None:
+def test_timeout_outside_a_loop() -> None:
     with pytest.raises(RuntimeError, match="no running event loop"):
-        timeout(1)
+        erlang_asyncio.timeout(1)

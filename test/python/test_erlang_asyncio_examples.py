@@ -13,6 +13,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import erlang_asyncio
@@ -117,25 +118,47 @@ async def test_fastapi_in_process(loop) -> None:
 
 
 @contextlib.contextmanager
-def uvicorn_server() -> Iterator[str]:
-    """The example under uvicorn's own command line, in a node; its address."""
+def uvicorn_server(app: str, folder: Path) -> Iterator[str]:
+    """An application under uvicorn's own command line, in a node; its address.
+
+    Without `--loop none` uvicorn runs on asyncio's selector loop, or on uvloop.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.set_inheritable(True)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        folder = ROOT / "test" / "python" / "spec_examples"
         options = ["--fd", str(listener.fileno()), "--app-dir", str(folder)]
-        options += ["--log-level", "warning"]
+        options += ["--loop", "none", "--log-level", "warning"]
         with running(
             ERLANG_LOOP,
-            *["-m", "uvicorn", "asyncio_fastapi:app", *options],
+            *["-m", "uvicorn", app, *options],
             pass_fds=[listener.fileno()],
         ):
             yield address
 
 
+WHICH_LOOP = """
+import asyncio
+from fastapi import FastAPI
+
+app = FastAPI()
+
+@app.get("/")
+async def which_loop():
+    return type(asyncio.get_running_loop()).__name__
+"""
+
+
+def test_uvicorn_runs_on_our_loop(tmp_path: Path) -> None:
+    (tmp_path / "which_loop.py").write_text(WHICH_LOOP, encoding="utf-8")
+    with uvicorn_server("which_loop:app", tmp_path) as address:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert json.load(answer) == "ErlangEventLoop"
+
+
 def test_fastapi_under_uvicorn() -> None:
     """Real HTTP from another process; requests wait in the listener until the server is there."""
-    with uvicorn_server() as address:
+    folder = ROOT / "test" / "python" / "spec_examples"
+    with uvicorn_server("asyncio_fastapi:app", folder) as address:
         with urllib.request.urlopen(f"{address}/delay?ms=20", timeout=60) as answer:
             assert json.load(answer) == {"slept_ms": 20}
         with pytest.raises(urllib.error.HTTPError, match="422") as refused:

@@ -91,12 +91,12 @@ async def test_an_exception_of_a_task(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_a_timeout() -> None:
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.02 s"):
+    with pytest.raises(TimeoutError, match=r"no reply within 0\.02 s"):
         erlang.call("timer", "sleep", [10_000], timeout=0.02)
 
 
 async def test_a_timeout_of_a_task(loop: asyncio.AbstractEventLoop) -> None:
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.02 s"):
+    with pytest.raises(TimeoutError, match=r"no reply within 0\.02 s"):
         await erlang.async_call("timer", "sleep", [10_000], timeout=0.02)
     assert await erlang.async_call("erlang", "abs", [-1], timeout=20) == 1
 
@@ -140,6 +140,15 @@ async def test_funs_in_tasks(loop: asyncio.AbstractEventLoop) -> None:
     [
         (("no_such_module_at_all", "f"), ValueError, 'there is no atom "no_such_module_at_all"'),
         (("lists", "no_such_function_at_all"), ValueError, "function: there is no atom"),
+        # Not `lists`, whose name this is in 16 bits of length.
+        (("lists" + "x" * 65536, "reverse", [[]]), ValueError, "an atom has at most 255"),
+        (("lists", "reverse" + "x" * 65536, [[]]), ValueError, "an atom has at most 255"),
+        (
+            ("erlang", "is_atom", [str.__new__(Atom, "lists" + "x" * 65536)]),
+            erlang.ConversionError,
+            r"args\[0\]: an atom has at most 255",
+        ),
+        (("erlang", "is_tuple", [(0,) * 2**24]), erlang.ConversionError, "at most 16,777,215"),
         ((1, "f"), TypeError, "module must be an erlang.Atom or a str"),
         (("lists", None), TypeError, "function must be an erlang.Atom or a str"),
         (("lists", "reverse", "abc"), TypeError, "args must be a list or a tuple, not str"),

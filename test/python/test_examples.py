@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -97,6 +98,19 @@ def test_microtasks():
         "  a microtask of a microtask",
         "  then the next callback",
     ]
+
+
+def test_benchmark_event_loop():
+    """Each figure is printed for both loops; how high they are depends on the machine."""
+    head, *figures = output_of("benchmark_event_loop.py", "1")
+    assert head.split() == ["ErlangEventLoop", "asyncio"]
+    printed = [re.fullmatch(r"(.+): +([\d.,]+) (.+) +([\d.,]+) (.+)", line) for line in figures]
+    assert [(line[1], line[3].strip(), line[5]) for line in printed] == [
+        ("Timer throughput", "timers/sec", "timers/sec"),
+        ("Callback dispatch", "callbacks/sec", "callbacks/sec"),
+        ("I/O ready detection", "ms latency", "ms latency"),
+    ]
+    assert all(float(line[group].replace(",", "")) > 0 for line in printed for group in (2, 4))
 
 
 def test_files():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import sys
 import threading
 
 import pytest
@@ -36,8 +35,7 @@ async def test_default_executor(loop):
     loop.set_default_executor(pool)
     name = await loop.run_in_executor(None, lambda: threading.current_thread().name)
     assert name.startswith("default")
-    # Before Python 3.11 it is only deprecated.
-    with pytest.raises(TypeError if sys.version_info >= (3, 11) else DeprecationWarning):
+    with pytest.raises(TypeError):
         loop.set_default_executor(object())
 
 

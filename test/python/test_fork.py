@@ -13,6 +13,7 @@ import signal
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+from command import ERLANG_LOOP, run, same_as_python
 
 pytestmark = [
     # Python's own, from 3.12 on, and ours: both say what this file shows to work.
@@ -71,3 +72,60 @@ async def test_signals_in_a_copy(loop):
         os._exit(asyncio.run(handle()))
     _, status = await loop.run_in_executor(None, os.waitpid, copy, 0)
     assert os.waitstatus_to_exitcode(status) == 5
+
+
+END = "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+
+EXEC = {
+    "pty": "child, _ = pty.fork()\nchild or os.execvp('true', ['true'])",
+    "elsewhere": (
+        "def start():\n    os.setsid()\n    os.execv('/bin/sh', ['sh', '-c', 'exit 3'])\n"
+        "child = os.fork()\nchild or start()"
+    ),
+    "not found": (
+        "child = os.fork()\nif not child:\n    try:\n        os.execv('/no/program', ['program'])\n"
+        "    except OSError:\n        os._exit(127)"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", EXEC.values(), ids=EXEC)
+@pytest.mark.parametrize("filters", ["ignore::DeprecationWarning", "error"])
+def test_no_warning_where_exec_follows(code: str, filters: str) -> None:
+    # DeprecationWarning: from 3.12 on Python's own, in any process with threads.
+    ended = same_as_python("-W", filters, "-c", f"import os, pty\n{code}\n{END}")
+    assert ended.err == ""
+
+
+GOES_ON = {
+    "os._exit": ("child = os.fork()\nif not child: os._exit(3)", 3),
+    "sys.exit": ("child = os.fork()\nif not child: sys.exit(3)", 3),
+    "the program's end": ("child = os.fork()\nif not child: END = 0", 0),
+    "an event loop": (
+        "child = os.fork()\nif not child: asyncio.run(asyncio.sleep(0)); os.kill(os.getpid(), 9)",
+        -9,
+    ),
+    "multiprocessing": (
+        "process = multiprocessing.get_context('fork').Process(target=os.kill, args=(0, 0))\n"
+        "process.start(); child = process.pid",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "status"), GOES_ON.values(), ids=GOES_ON)
+def test_a_warning_where_python_goes_on(code: str, status: int) -> None:
+    start = "import asyncio, multiprocessing, os, sys\nEND = None"
+    ended = run(ERLANG_LOOP, "-c", f"{start}\n{code}\nif END is None: {END}")
+    assert ended.out == f"{status}\n"
+    ours = [line for line in ended.err.splitlines() if "RuntimeWarning" in line]
+    assert len(ours) == 1
+    assert "os.fork() copies the Erlang VM" in ours[0]
+
+
+def test_a_warning_that_is_an_error_does_not_change_how_a_child_ends() -> None:
+    for leave in ["os._exit(3)", "sys.exit(3)"]:
+        code = f"import os, sys\nchild = os.fork()\nif not child: {leave}\n{END}"
+        ended = run(ERLANG_LOOP, "-W", "error::RuntimeWarning", "-c", code)
+        assert ended.out == "3\n"
+        assert "RuntimeWarning: os.fork() copies the Erlang VM" in ended.err

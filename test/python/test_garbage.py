@@ -1,19 +1,20 @@
-"""Are loops, callbacks and timers found by the garbage collector, and nothing that is in use?
-
-The native loop keeps most handles from the collector and shows it what they hold.
-"""
+"""Are loops, callbacks, timers and servers found by the garbage collector, and nothing in use?"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import gc
+import os
 import random
+import socket
 import weakref
+from typing import Any
 
 import pytest
 from both_loops import LOOPS
 from connections import eventually
+from erlang_loop._native import call_soon_prioritized
 
 VARIABLE: contextvars.ContextVar[object] = contextvars.ContextVar("VARIABLE")
 
@@ -81,6 +82,17 @@ def sleeper(thing: Thing) -> None:
     thing.loop.create_task(sleep())
 
 
+def kept_threadsafe_callback(thing: Thing) -> None:
+    thing.kept = thing.loop.call_soon_threadsafe(list, [thing])
+
+
+def reader(thing: Thing) -> None:
+    pipe = os.pipe()
+    for fd in pipe:
+        weakref.finalize(thing, os.close, fd)
+    thing.loop.add_reader(pipe[0], list, [thing])
+
+
 CYCLES = [
     timer,
     kept_timer,
@@ -88,10 +100,26 @@ CYCLES = [
     kept_timer_in_context,
     kept_context,
     callback,
+    kept_callback,
+    kept_callback_in_context,
+    kept_threadsafe_callback,
     listed_timers,
     timer_with_weak_reference,
+    reader,
 ]
-RUN_CYCLES = [*CYCLES, kept_callback, kept_callback_in_context, sleeper]
+RUN_CYCLES = [*CYCLES, sleeper]
+
+
+def microtask(loop: Any, *call: Any) -> object:
+    return loop.queue_microtask(*call)
+
+
+def urgent(loop: Any, *call: Any) -> object:
+    return call_soon_prioritized(loop, -1, call[0], call[1:], None)
+
+
+def idle(loop: Any, *call: Any) -> object:
+    return call_soon_prioritized(loop, 1, call[0], call[1:], None)
 
 
 def is_freed(thing: weakref.ref[Thing]) -> bool:
@@ -100,15 +128,68 @@ def is_freed(thing: weakref.ref[Thing]) -> bool:
     return thing() is None
 
 
-@pytest.mark.filterwarnings("ignore:unclosed event loop")
+@pytest.mark.filterwarnings("ignore:unclosed")
+@pytest.mark.parametrize("close", [False, True])
 @pytest.mark.parametrize("make", CYCLES)
-def test_a_forgotten_loop_that_never_ran(loop_name, make):
+def test_a_forgotten_loop_that_never_ran(loop_name, make, close):
     def forget() -> weakref.ref[Thing]:
         thing = Thing(LOOPS[loop_name]())
         contextvars.copy_context().run(make, thing)
+        if close:
+            thing.loop.close()
         return weakref.ref(thing)
 
     assert is_freed(forget())
+
+
+@pytest.mark.ours
+@pytest.mark.filterwarnings("ignore:unclosed event loop")
+@pytest.mark.parametrize("close", [False, True])
+@pytest.mark.parametrize("queue", [microtask, urgent, idle])
+def test_callbacks_of_other_priorities_that_never_ran(loop_name, queue, close):
+    def forget() -> weakref.ref[Thing]:
+        thing = Thing(LOOPS[loop_name]())
+        thing.kept = queue(thing.loop, list, [thing])
+        if close:
+            thing.loop.close()
+        return weakref.ref(thing)
+
+    assert is_freed(forget())
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+def test_a_forgotten_loop_with_a_server(loop_name):
+    """The port can be used again: the listening socket is closed."""
+
+    def forget() -> tuple[weakref.ref[Any], tuple[str, int]]:
+        loop = LOOPS[loop_name]()
+        server = loop.run_until_complete(loop.create_server(asyncio.Protocol, "127.0.0.1", 0))
+        return weakref.ref(loop), server.sockets[0].getsockname()
+
+    loop, address = forget()
+    gc.collect()
+    gc.collect()
+    assert loop() is None
+    with socket.create_server(address, reuse_port=False):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:unclosed event loop")
+@pytest.mark.parametrize("name", ["call_soon", "call_soon_threadsafe", "call_later"])
+def test_a_chain_of_handles(loop_name, name):
+    """Freeing one frees the next, and so on: without recursion."""
+    loop = LOOPS[loop_name]()
+    schedule = getattr(loop, name)
+    delay = [3600] if name == "call_later" else []
+    last = Thing(loop)
+    handle: object = last
+    for _ in range(300_000):
+        handle = schedule(*delay, id, handle)
+    freed = weakref.ref(last)
+    del handle, last
+    loop.close()
+    gc.collect()
+    assert freed() is None
 
 
 @pytest.mark.filterwarnings("ignore:unclosed event loop")

@@ -8,7 +8,15 @@ import threading
 import time
 
 import pytest
-from erlang_loop.generators import GeneratorLoop, TaskCancelledError, in_pool, join, sleep
+from erlang_loop.generators import (
+    READ,
+    WRITE,
+    GeneratorLoop,
+    TaskCancelledError,
+    in_pool,
+    join,
+    sleep,
+)
 from fronts import pair, turn
 
 pytestmark = pytest.mark.ours
@@ -45,6 +53,25 @@ def test_the_plain_tuples_work(generators):
             return near.recv(9)
 
         assert generators.run_until_complete(task()) == b"x"
+
+
+def test_read_and_write_stand_for_the_words(generators):
+    with pair() as (near, far):
+
+        def task():
+            received = b""
+            for part in (b"a", b"b"):
+                yield (WRITE, far)
+                far.send(part)
+                yield (READ, near, 5)
+                received += near.recv(9)
+            with pytest.raises(TimeoutError):
+                yield (READ, near, 0.001)
+            with pytest.raises(TypeError, match="cannot wait for"):
+                yield (READ + WRITE, near)
+            return received
+
+        assert generators.run_until_complete(task()) == b"ab"
 
 
 def test_sleep_is_never_short(generators):

@@ -67,7 +67,6 @@ async def test_given_context_and_none(loop):
 
 
 async def test_a_handle_that_is_kept_stays_what_it_was(loop):
-    """Handles are used again inside; never one that somebody can still see."""
     ran = []
     kept = [loop.call_soon(ran.append, number) for number in range(100)]
     await asyncio.sleep(0)

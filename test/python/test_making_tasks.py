@@ -86,10 +86,6 @@ async def test_a_name_is_not_kept(loop):
     assert seen() is None
 
 
-NEW_IN_3_11 = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in 3.11")
-
-
-@NEW_IN_3_11
 @pytest.mark.parametrize("name", [{}, {"name": None}, {"name": "mine"}])
 async def test_contexts(loop, name):
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
@@ -107,7 +103,6 @@ async def test_contexts(loop, name):
     assert variable.get() == 0
 
 
-@NEW_IN_3_11
 async def test_task_groups(loop):
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(asyncio.sleep(0, n), name=f"n{n}") for n in range(3)]

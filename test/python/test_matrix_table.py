@@ -21,14 +21,15 @@ def run(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n## Tried with\n\n## What follows\n")
 
-    def run(steps: str, tree: str, forget: bool = False) -> str:
+    def run(steps: str, tree: str, forget: bool = False, again: bool = False) -> str:
         noted = tmp_path / "3.12.json"
         if forget:
             # On another machine, which has only the page.
             noted.unlink()
         log = tmp_path / "log"
         log.write_text("\n".join(LINES[step] for step in steps.split()) + "\n")
-        words = ["note", str(noted), "3.12", "25.2.3", "3.12.1", str(log), steps, tree, ""]
+        words = ["note", str(noted), "3.12", "25.2.3", "3.12.1", str(log), steps, tree]
+        words.append("again" if again else "")
         subprocess.run([python(), SCRIPT, *words], check=True)
         subprocess.run([python(), SCRIPT, "write", tmp_path, page], check=True)
         text = page.read_text()
@@ -43,16 +44,25 @@ def python() -> str:
 
 
 def test_all_steps(run):
-    row = run("ct pytest", "A tree; with | signs: all of them")
-    expected = "540 / 0 / 0 | 1700 / 2 / 14 | not tried | A tree; with \\| signs: all of them |"
+    row = run("ct pytest", "0.1.0 a1b2c3d")
+    expected = "540 / 0 / 0 | 1700 / 2 / 14 | not tried | 0.1.0 a1b2c3d |"
     assert row == f"| 3.12 | 25.2.3 | 3.12.1 | {expected}"
 
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_one_step_leaves_the_others(run, forget):
-    run("ct pytest", "First; of both")
-    row = run("pytest", "Second: of one", forget)
+    run("ct pytest", "0.1.0 a1b2c3d")
+    row = run("pytest", "0.1.0 bbbbbbb", forget)
     assert "| 540 / 0 / 0 | 1700 / 2 / 14 | not tried |" in row
-    assert row.endswith("| ct: First; of both; pytest: Second: of one |")
-    row = run("ct", "Third", forget)
-    assert row.endswith("| ct: Third; pytest: Second: of one |")
+    assert row.endswith("| ct: 0.1.0 a1b2c3d; pytest: 0.1.0 bbbbbbb |")
+    row = run("ct", "0.2.0 ccccccc")
+    assert row.endswith("| ct: 0.2.0 ccccccc; pytest: 0.1.0 bbbbbbb |")
+
+
+def test_tests_that_are_tried_again(run):
+    run("ct pytest", "0.1.0 a1b2c3d")
+    again = run("pytest", "0.1.0 bbbbbbb", again=True)
+    assert "| 3400 / 2 / 28, 1700 of them when tried again |" in again
+    expected = "ct: 0.1.0 a1b2c3d; pytest: 0.1.0 a1b2c3d, again on 0.1.0 bbbbbbb |"
+    assert again.endswith(f"| {expected}")
+    assert run("ct", "0.1.0 a1b2c3d", forget=True).endswith(f"| {expected}")

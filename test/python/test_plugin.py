@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import erlang_loop
@@ -76,7 +75,6 @@ async def test_fixture(fixture):
     assert "6 passed" in suite(tmp_path, code).out
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="its pytest-asyncio has no such hook")
 def test_suite_that_chooses_its_loops_gets_them(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import asyncio\n"

@@ -17,7 +17,7 @@ from connections import Recorder, connected
 from leaks import open_fds
 
 
-def test_fds_are_not_inherited(tmp_path):
+def test_fds_are_not_inherited(short_path):
     """Of a loop, servers, connections and endpoints: none reaches a subprocess.
 
     (The VM's own do, those it has from its start.)
@@ -26,7 +26,7 @@ def test_fds_are_not_inherited(tmp_path):
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(Recorder, str(tmp_path / "socket"))
+        server = await loop.create_unix_server(Recorder, str(short_path / "socket"))
         endpoint, _ = await loop.create_datagram_endpoint(
             asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0)
         )
@@ -52,9 +52,9 @@ def test_fds_are_not_inherited(tmp_path):
 
 
 @pytest.mark.parametrize("mask", [0o077, 0o027, 0o000])
-async def test_mode_of_a_socket_file(loop, tmp_path, mask):
+async def test_mode_of_a_socket_file(loop, short_path, mask):
     """As the umask has it, no wider; and that of the process is as before."""
-    path = tmp_path / "socket"
+    path = short_path / "socket"
     before = os.umask(mask)
     try:
         server = await loop.create_unix_server(Recorder, str(path))
@@ -81,19 +81,19 @@ EVIL = [
 ]
 
 
-def test_launcher_evaluates_no_argument(tmp_path: Path) -> None:
+def test_launcher_evaluates_no_argument(short_path: Path) -> None:
     code = "import sys; print(sys.argv[1:])"
-    ended = run(ERLANG_LOOP, "-c", code, *EVIL, cwd=tmp_path)
+    ended = run(ERLANG_LOOP, "-c", code, *EVIL, cwd=short_path)
     assert (ended.code, ended.out) == (0, f"{EVIL}\n")
-    assert not (tmp_path / "evil").exists()
+    assert not (short_path / "evil").exists()
 
 
-def test_launcher_reads_no_erlang_of_the_home_folder(tmp_path: Path) -> None:
-    (tmp_path / ".erlang").write_text('file:write_file("evil", <<>>).\n')
-    variables = environment(HOME=str(tmp_path), ERL_ZFLAGS="", ERL_AFLAGS="", ERL_FLAGS="")
-    ended = run(ERLANG_LOOP, "-c", "print('ran')", cwd=tmp_path, env=variables)
+def test_launcher_reads_no_erlang_of_the_home_folder(short_path: Path) -> None:
+    (short_path / ".erlang").write_text('file:write_file("evil", <<>>).\n')
+    variables = environment(HOME=str(short_path), ERL_ZFLAGS="", ERL_AFLAGS="", ERL_FLAGS="")
+    ended = run(ERLANG_LOOP, "-c", "print('ran')", cwd=short_path, env=variables)
     assert (ended.code, ended.out) == (0, "ran\n")
-    assert not (tmp_path / "evil").exists()
+    assert not (short_path / "evil").exists()
 
 
 def test_launcher_opens_no_port() -> None:

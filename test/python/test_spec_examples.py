@@ -15,9 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import erlang_loop
 import pytest
 from command import PATIENCE, ROOT, environment
-from connections import Datagrams
+from connections import Datagrams, connected
 from erlang_loop import ErlangEventLoop
 
 EXAMPLES = Path(__file__).parent / "spec_examples"
@@ -203,6 +204,23 @@ def test_isolated_loops():
     assert isolated._loop_handle is not None
     shared.close()
     isolated.close()
+
+
+def test_isolated_as_the_first_argument():
+    with contextlib.closing(ErlangEventLoop(True)) as isolated:
+        assert isolated._loop_handle is not None
+    with contextlib.closing(ErlangEventLoop(False, spin=0)) as shared:
+        assert shared._loop_handle is None
+    with pytest.raises(TypeError):
+        ErlangEventLoop("yes")
+    with pytest.raises(TypeError):
+        ErlangEventLoop(True, 0.5)
+
+
+async def test_the_name_of_the_transport(loop):
+    async with connected() as (server, client):
+        for end in (server, client):
+            assert type(end.transport) is erlang_loop._ErlangSocketTransport
 
 
 def test_isolated_loops_in_threads():

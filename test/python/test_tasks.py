@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sys
 
 import pytest
-
-with_context = pytest.mark.skipif(sys.version_info < (3, 11), reason="tasks take no context yet")
 
 
 async def value(what: object) -> object:
@@ -36,7 +33,6 @@ async def test_named(loop):
     await asyncio.sleep(0)
 
 
-@with_context
 async def test_in_a_context(loop):
     variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable")
     context = contextvars.copy_context()

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import math
 import random
-import sys
 import time
 from unittest import mock
 
@@ -127,11 +126,9 @@ async def test_far_future(loop):
 
 
 async def test_wrong_times(loop):
-    # Before Python 3.11 asyncio has an assertion for it, deep in a heap.
-    error = (TypeError, AssertionError) if sys.version_info < (3, 11) else TypeError
-    with pytest.raises(error):
+    with pytest.raises(TypeError):
         loop.call_later(None, print)
-    with pytest.raises(error):
+    with pytest.raises(TypeError):
         loop.call_at(None, print)
 
 

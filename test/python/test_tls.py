@@ -7,7 +7,6 @@ import asyncio
 import os
 import socket
 import ssl
-import sys
 
 import pytest
 from connections import Recorder, echo, eventually
@@ -117,7 +116,6 @@ async def test_start_tls(loop, certificates):
 
 
 @pytest.mark.ours
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="streams have start_tls from 3.11 on")
 async def test_start_tls_of_a_stream_that_has_the_handshake_already(loop, certificates):
     """Older patch releases of Python take no notice of it, and the handshake never ends."""
 
@@ -222,8 +220,8 @@ async def test_given_socket(loop, certificates, tls_server):
     await close(writer)
 
 
-async def test_over_a_unix_socket(loop, certificates, tmp_path):
-    path = tmp_path / "socket"
+async def test_over_a_unix_socket(loop, certificates, short_path):
+    path = short_path / "socket"
     server = await asyncio.start_unix_server(echo, path, ssl=certificates.server)
     reader, writer = await asyncio.open_unix_connection(
         path, ssl=certificates.client, server_hostname=HOST
@@ -260,9 +258,7 @@ async def test_wrong_arguments(loop, certificates):
 )
 async def test_whatever_is_written(loop, certificates, tls_server, data):
     """Longer than a record, and counted in bytes."""
-    # Before Python 3.11 the code is asyncio's on both loops.
-    by_asyncio = type(loop) is asyncio.SelectorEventLoop or sys.version_info < (3, 11)
-    if memoryview(data).itemsize > 1 and by_asyncio:
+    if memoryview(data).itemsize > 1 and type(loop) is asyncio.SelectorEventLoop:
         pytest.skip("asyncio counts the items of a memoryview as bytes")
     reader, writer = await asyncio.open_connection(HOST, tls_server, ssl=certificates.client)
     writer.write(data)
@@ -275,7 +271,6 @@ async def test_whatever_is_written(loop, certificates, tls_server, data):
     await close(writer)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="joined before 3.11")
 async def test_lines_that_are_no_bytes(loop, certificates, unhandled, tls_server):
     """They were a TypeError for the caller, and the connection went on; on asyncio it ends."""
     transport, protocol = await loop.create_connection(
@@ -347,5 +342,4 @@ async def test_protocol_that_fails_loses_its_connection(loop, certificates, unha
     await eventually(lambda: unhandled)
     assert isinstance(unhandled.pop()["exception"], LookupError)
     await protocol.lost
-    # Before Python 3.11 asyncio's transport knows only of being closed by its owner.
-    assert transport.is_closing() or sys.version_info < (3, 11)
+    assert transport.is_closing()

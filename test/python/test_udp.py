@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import socket
 import struct
 import sys
@@ -107,10 +108,10 @@ async def test_ipv6(loop):
         assert await served.received.get() == (b"to myself", address(server))
 
 
-async def test_unix_datagrams(loop, tmp_path):
-    path = str(tmp_path / "socket")
+async def test_unix_datagrams(loop, short_path):
+    path = str(short_path / "socket")
     async with endpoint(local_addr=path, family=socket.AF_UNIX) as (_, served):
-        other = str(tmp_path / "other")
+        other = str(short_path / "other")
         async with endpoint(local_addr=other, remote_addr=path, family=socket.AF_UNIX) as (
             client,
             _,
@@ -229,7 +230,7 @@ async def test_others_run_during_a_burst(loop):
         turn()
         received = [(await served.received.get())[0] for _ in range(200)]
     assert received == [b"%d" % number for number in range(200)]
-    assert max(after - before for before, after in zip(turns, turns[1:])) <= 32
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= 32
 
 
 @pytest.mark.parametrize("last", [1, 3, 4, 10, 32, 33])
@@ -251,7 +252,7 @@ async def test_nothing_arrives_after_close(loop, last):
     assert protocol.received.qsize() == last
 
 
-async def test_flow_control(loop, tmp_path):
+async def test_flow_control(loop, short_path):
     """A Unix socket that nobody reads blocks, so the transport's queue grows and pauses us."""
     paused, resumed = asyncio.Event(), asyncio.Event()
 
@@ -259,7 +260,7 @@ async def test_flow_control(loop, tmp_path):
         pause_writing = staticmethod(paused.set)
         resume_writing = staticmethod(resumed.set)
 
-    path = str(tmp_path / "socket")
+    path = str(short_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
         reader.bind(path)
         transport, protocol = await loop.create_datagram_endpoint(
@@ -281,8 +282,8 @@ async def test_flow_control(loop, tmp_path):
         assert await protocol.lost is None
 
 
-async def test_close_sends_what_waits(loop, tmp_path):
-    path = str(tmp_path / "socket")
+async def test_close_sends_what_waits(loop, short_path):
+    path = str(short_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
         reader.bind(path)
         reader.setblocking(False)
@@ -326,9 +327,9 @@ async def test_each_datagram_goes_to_the_protocol_of_the_moment(loop):
     transport.close()
 
 
-async def test_a_datagram_that_waits_for_nowhere_ends_the_endpoint(loop, unhandled, tmp_path):
+async def test_a_datagram_that_waits_for_nowhere_ends_the_endpoint(loop, unhandled, short_path):
     """Its address is looked at when it is its turn."""
-    path = str(tmp_path / "socket")
+    path = str(short_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:
         reader.bind(path)
         reader.setblocking(False)

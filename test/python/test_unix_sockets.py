@@ -20,8 +20,8 @@ async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     await writer.wait_closed()
 
 
-async def test_streams(loop, tmp_path):
-    path = tmp_path / "socket"
+async def test_streams(loop, short_path):
+    path = short_path / "socket"
     async with await asyncio.start_unix_server(echo, path) as server:
         assert stat.S_ISSOCK(path.stat().st_mode)
         await asyncio.gather(*[talk(*await asyncio.open_unix_connection(path)) for _ in range(20)])
@@ -39,8 +39,8 @@ async def test_abstract_name(loop):
         await server.wait_closed()
 
 
-async def test_given_sockets(loop, tmp_path):
-    path = str(tmp_path / "socket")
+async def test_given_sockets(loop, short_path):
+    path = str(short_path / "socket")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     async with await asyncio.start_unix_server(echo, sock=listener) as server:
@@ -51,35 +51,35 @@ async def test_given_sockets(loop, tmp_path):
         await server.wait_closed()
 
 
-async def test_stale_socket_file_is_replaced(loop, tmp_path):
-    path = tmp_path / "socket"
+async def test_stale_socket_file_is_replaced(loop, short_path):
+    path = short_path / "socket"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
     async with await asyncio.start_unix_server(echo, path):
         await talk(*await asyncio.open_unix_connection(path))
 
 
-async def test_refused(loop, tmp_path):
+async def test_refused(loop, short_path):
     with pytest.raises(FileNotFoundError):
-        await loop.create_unix_connection(Recorder, str(tmp_path / "nothing"))
-    path = tmp_path / "file"
+        await loop.create_unix_connection(Recorder, str(short_path / "nothing"))
+    path = short_path / "file"
     path.write_text("not a socket")
     with pytest.raises(ConnectionRefusedError):
         await loop.create_unix_connection(Recorder, str(path))
     with pytest.raises(OSError):
-        await loop.create_unix_server(Recorder, str(tmp_path))
+        await loop.create_unix_server(Recorder, str(short_path))
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="cleanup_socket is new in 3.13")
-async def test_socket_file_is_removed(loop, tmp_path):
-    path = tmp_path / "socket"
+async def test_socket_file_is_removed(loop, short_path):
+    path = short_path / "socket"
     server = await asyncio.start_unix_server(echo, path)
     server.close()
     await server.wait_closed()
     assert not path.exists()
 
 
-async def test_peer_credentials(loop, tmp_path):
+async def test_peer_credentials(loop, short_path):
     """The transport's socket answers options, as servers ask for them."""
     near, far = socket.socketpair()
     _, client = await loop.create_unix_connection(Recorder, sock=near)
@@ -91,13 +91,13 @@ async def test_peer_credentials(loop, tmp_path):
     await server.lost
 
 
-async def test_only_sockets_are_replaced(loop, tmp_path):
+async def test_only_sockets_are_replaced(loop, short_path):
     """A file, a folder or a FIFO at the path is somebody's, and stays."""
-    file = tmp_path / "file"
+    file = short_path / "file"
     file.write_text("precious")
-    folder = tmp_path / "folder"
+    folder = short_path / "folder"
     folder.mkdir()
-    fifo = tmp_path / "fifo"
+    fifo = short_path / "fifo"
     os.mkfifo(fifo)
     for path in (file, folder, fifo):
         with pytest.raises(OSError):

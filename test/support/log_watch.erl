@@ -7,6 +7,8 @@
 %% @doc From now on, until stop/0: also if the caller, which may be there for this call only, ends.
 -spec start() -> ok.
 start() ->
+    %% A test that failed has left its own.
+    _ = [stop() || ets:whereis(?MODULE) =/= undefined],
     Heir = spawn(fun() -> receive stop -> ok end end),
     ?MODULE = ets:new(?MODULE, [named_table, public, bag, {heir, Heir, Heir}]),
     true = ets:insert(?MODULE, {heir, Heir}),

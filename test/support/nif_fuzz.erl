@@ -120,6 +120,7 @@ made(size) -> rand:uniform(100);
 made(int) -> erlang:unique_integer();
 made(timeout) -> any_term:pick([0, 1, infinity]);
 made(bool) -> any_term:pick([true, false]);
+made(on_or_off) -> any_term:pick([true, false, 1, 0]);
 made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
 made(interval) -> any_term:pick([undefined, 0.001]);

@@ -112,7 +112,7 @@ impl Churn<'_> {
         Ok(())
     }
 
-    /// What is under way is answered, too, so that closing resets no connection.
+    /// Requests in flight get their replies, so that closing resets no connection.
     fn finish(&mut self) -> Result<(), Failure> {
         let mut events = Vec::new();
         let mut left = self.places.len();

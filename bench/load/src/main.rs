@@ -42,7 +42,7 @@ mod wakes;
 use options::Options;
 use std::process::ExitCode;
 
-/// What went wrong, as a sentence for whoever runs the benchmark.
+/// An error, as a sentence for the user of the benchmark.
 type Failure = String;
 
 fn main() -> ExitCode {

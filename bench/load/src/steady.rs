@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// One connection and its request under way.
+/// One connection and its request in flight.
 pub struct Client {
     socket: Socket,
     dialogue: Dialogue,
@@ -100,7 +100,7 @@ impl Crowd {
         })
     }
 
-    /// Everybody asks.
+    /// All connections send a request.
     pub fn ask_all(&mut self) -> Result<(), Failure> {
         for token in 0..self.clients.len() {
             self.clients[token].ask(Instant::now())?;
@@ -204,7 +204,7 @@ fn run_crowd(clients: Vec<Client>, options: &Options) -> Result<String, Failure>
     let meter = Meter::start(options.pid)?;
     let count = crowd.run(Some(Instant::now() + options.span))?;
     let line = meter.finish(count, &crowd.latency, crowd.evenness())?;
-    // What is under way is answered, too: nobody is left out, and no connection is reset.
+    // Requests in flight get their replies: all are counted, and no connection is reset.
     crowd.run(None)?;
     Ok(line)
 }

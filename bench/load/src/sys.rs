@@ -38,7 +38,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, fd, token, false)
     }
 
-    /// Whether to hear of room for writing, too.
+    /// Whether to watch for writing, too.
     pub fn watch_writing(&self, fd: RawFd, token: u64, writing: bool) -> Result<(), Failure> {
         self.control(libc::EPOLL_CTL_MOD, fd, token, writing)
     }

@@ -1,6 +1,6 @@
 //! What this machine needs to answer the first request after a rest: two threads that sleep, one
-//! asks, the other answers. Nobody whose question goes to another thread can be faster, because
-//! each of the two has to be woken once.
+//! asks, the other answers. No program whose request goes to another thread can be faster,
+//! because each of the two has to be woken once.
 
 use crate::latency::Latency;
 use crate::options::Options;

@@ -1,4 +1,4 @@
-//! One operation of the core, so many times: NAME COUNT. Without a name, the names.
+//! One operation of the core, repeated: NAME COUNT. Without a name, prints the names.
 //! bench/counting.py runs it under valgrind; the difference of two counts is the operation's own
 //! number of instructions, whatever else the machine does.
 

@@ -1,16 +1,17 @@
-//! A value that some threads change and others wait for: asleep, or looking now and then whether they
-//! were told of a change (`tests/loom_awaited.rs`).
+//! A value that some threads change and others wait for: asleep, or by checking now and then for a
+//! change (`tests/loom_awaited.rs`).
 
 use std::sync::PoisonError;
 use std::time::Instant;
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering::Relaxed};
 
-/// The value, behind its lock.
+/// A value behind a lock.
 #[derive(Debug, Default)]
 pub struct Awaited<T> {
     value: Mutex<T>,
-    /// Relaxed: whoever sees it changed takes the lock before the value is looked at.
+    /// Counts changes. Relaxed: a thread that sees it changed takes the lock before it reads the
+    /// value.
     told: AtomicU32,
     /// Threads that sleep. Relaxed: written under the lock, and read after a change that was made
     /// under it. Either they were counted before, or they have seen that change.
@@ -19,7 +20,7 @@ pub struct Awaited<T> {
 }
 
 impl<T> Awaited<T> {
-    /// Nobody waits for it yet.
+    /// A value that no thread waits for yet.
     #[must_use]
     pub fn new(value: T) -> Self {
         Self {
@@ -30,13 +31,13 @@ impl<T> Awaited<T> {
         }
     }
 
-    /// To look at it or to change it. A change must leave it whole at every moment: a panic
-    /// meanwhile is nobody else's business.
+    /// Locks the value, to read or change it. A change must leave it consistent at every moment:
+    /// the lock ignores panics of other threads.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was changed, and the lock is free again. Asks the kernel only if somebody sleeps.
+    /// Announces a change; call it without the lock. Makes a system call only if a thread sleeps.
     pub fn tell(&self) {
         self.told.fetch_add(1, Relaxed);
         if self.sleepers.load(Relaxed) > 0 {
@@ -44,14 +45,14 @@ impl<T> Awaited<T> {
         }
     }
 
-    /// How often it was told of: for a thread that looks without the lock, which those need who
-    /// change the value.
+    /// How many changes were announced: for a thread that checks without the lock, because the
+    /// threads that change the value need the lock.
     #[must_use]
     pub fn told(&self) -> u32 {
         self.told.load(Relaxed)
     }
 
-    /// Sleeps until it is `wanted`, or until then: `false`.
+    /// Sleeps until the value is `wanted`; returns `false` if it is not by `until`.
     pub fn sleep(&self, until: Option<Instant>, wanted: impl Fn(&T) -> bool) -> bool {
         let mut value = self.lock();
         self.sleepers.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! What a loop has done so far, for `stats` calls and tests. The loop's thread counts; anyone
+//! What a loop has done so far, for `stats` calls and tests. The loop's thread counts; any thread
 //! may take a snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Counter {
     }
 }
 
-/// Declares the counters and their snapshot from one list, so that they cannot drift apart.
+/// Declares the counters and their snapshot from one list, so that they always agree.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The counters of one loop.
@@ -39,7 +39,7 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: Counter,)*
         }
 
-        /// The counters at one moment (each by itself: they are not read together).
+        /// The counters at one moment (each one separately: they are not read together).
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct CountersSnapshot {
             $($(#[$doc])* pub $name: u64,)*
@@ -65,21 +65,21 @@ macro_rules! counters {
 counters! {
     /// Turns of the loop.
     turns,
-    /// Events of the epoll set that told somebody something.
+    /// Events of the epoll set that concerned a watch.
     events,
-    /// Sleeps, or attempts to, that another thread ended.
+    /// Sleeps, or attempts to sleep, that another thread ended.
     wakeups,
     /// Times the loop slept while the BEAM watched.
     parks,
     /// Direct waits on the epoll set.
     polls,
-    /// Spins that met an event.
+    /// Spins that ended with an event.
     spin_hits,
-    /// Spins in vain.
+    /// Spins that ended without an event.
     spin_misses,
-    /// Timers whose time had come.
+    /// Timers that were due.
     timers_fired,
-    /// Events nobody wanted any more.
+    /// Events of watches that had ended.
     stale_events,
 }
 

@@ -1,6 +1,6 @@
-//! The set of descriptors a loop waits on, and the buffer its events arrive in. `watches`
-//! fills the set; `event_loop` polls it. The set's own descriptor is what the BEAM watches
-//! while the loop is parked: it is readable exactly while the set has events.
+//! The set of descriptors that a loop waits on, and the buffer for its events. `watches` fills the
+//! set; `event_loop` polls it. The BEAM watches the set's own descriptor while the loop is parked:
+//! it is readable exactly while the set has events.
 
 use crate::error::Result;
 use crate::sys::epoll as sys;
@@ -9,18 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 /// What a descriptor is watched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
-    /// Tell when it can be read, or has reached its end.
+    /// Report when it can be read, or has reached its end.
     pub read: bool,
-    /// Tell when it can be written.
+    /// Report when it can be written.
     pub write: bool,
-    /// Tell once per change instead of as long as it lasts.
+    /// Report once per change instead of as long as it lasts.
     pub edge: bool,
-    /// Tell once, then fall silent until modified.
+    /// Report once, then nothing until modified.
     pub oneshot: bool,
 }
 
 impl Interest {
-    /// The bell and the timer: readable, once per change, so that nobody has to read them.
+    /// For the bell and the timer: readable, once per change, so that they need not be read.
     pub const SIGNAL: Self = Self {
         read: true,
         write: false,
@@ -28,8 +28,8 @@ impl Interest {
         oneshot: false,
     };
 
-    /// `EPOLLRDHUP` is left out as in asyncio: a half-closed peer is an end of file to a
-    /// reader and nothing to a writer. `EPOLLHUP` and `EPOLLERR` come unasked.
+    /// `EPOLLRDHUP` is not requested, as in asyncio: a half-closed peer is an end of file to a
+    /// reader and nothing to a writer. `EPOLLHUP` and `EPOLLERR` are always reported.
     fn flags(self) -> u32 {
         let mut flags = 0;
         if self.read {
@@ -48,7 +48,7 @@ impl Interest {
     }
 }
 
-/// An epoll set. All methods take any thread; the kernel does the locking.
+/// An epoll set. All methods work on any thread; the kernel does the locking.
 #[derive(Debug)]
 pub struct EpollSet {
     fd: OwnedFd,
@@ -58,7 +58,7 @@ impl EpollSet {
     /// An empty set, close-on-exec.
     ///
     /// # Errors
-    /// [`Os`](crate::Error::Os) when descriptors or memory have run out.
+    /// [`Os`](crate::Error::Os) if there are no descriptors or memory left.
     pub fn new() -> Result<Self> {
         Ok(Self { fd: sys::create()? })
     }
@@ -69,11 +69,11 @@ impl EpollSet {
         self.fd.as_raw_fd()
     }
 
-    /// Puts `fd` into the set; its events will carry `token`.
+    /// Adds `fd` to the set; its events will carry `token`.
     ///
     /// # Errors
-    /// [`BadFd`](crate::Error::BadFd), [`NotPollable`](crate::Error::NotPollable), or
-    /// `Os(EEXIST)` when it is inside already.
+    /// [`BadFd`](crate::Error::BadFd), [`NotPollable`](crate::Error::NotPollable), or `Os(EEXIST)`
+    /// if it is in the set already.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
         sys::control(
             self.fd.as_fd(),
@@ -84,10 +84,10 @@ impl EpollSet {
         )
     }
 
-    /// Changes interest and token of `fd`, and reports it anew if it is ready now.
+    /// Changes interest and token of `fd`, and reports it again if it is ready now.
     ///
     /// # Errors
-    /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` when it is not inside.
+    /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` if it is not in the set.
     pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
         sys::control(
             self.fd.as_fd(),
@@ -98,19 +98,19 @@ impl EpollSet {
         )
     }
 
-    /// Takes `fd` out.
+    /// Removes `fd`.
     ///
     /// # Errors
-    /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` when it is not inside.
+    /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` if it is not in the set.
     pub fn delete(&self, fd: RawFd) -> Result<()> {
         sys::control(self.fd.as_fd(), libc::EPOLL_CTL_DEL, fd, 0, 0)
     }
 
-    /// Waits at most `timeout` nanoseconds (`None`: for ever) and fills `out` anew. Answers the
-    /// number of events; a signal counts as none.
+    /// Waits at most `timeout` nanoseconds (`None`: forever) and replaces the contents of `out`.
+    /// Returns the number of events; a signal ends the wait with none.
     ///
     /// # Errors
-    /// None is known for a set of ours; whatever the kernel says is passed on.
+    /// None is known for our sets; errors of the kernel are passed on.
     pub fn poll(&self, out: &mut EventBuffer, timeout: Option<u64>) -> Result<usize> {
         out.clear_or_grow();
         out.len = sys::wait(self.fd.as_fd(), &mut out.events, timeout)?;
@@ -118,14 +118,14 @@ impl EpollSet {
     }
 }
 
-/// One event as the kernel told it.
+/// One event as the kernel reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawEvent {
-    /// What the descriptor was registered with.
+    /// The token that the descriptor was registered with.
     pub token: u64,
     /// Data or an end of file to read.
     pub readable: bool,
-    /// Room to write.
+    /// It can be written.
     pub writable: bool,
     /// Both sides are closed.
     pub hangup: bool,
@@ -133,8 +133,8 @@ pub struct RawEvent {
     pub error: bool,
 }
 
-/// Room for the events of one poll. Starts with nothing, then small, and doubles when it came back full, so that
-/// an idle loop stays light and a busy one needs few calls.
+/// Space for the events of one poll. Starts empty, then small, and doubles when a poll filled it,
+/// so that an idle loop needs little memory and a busy one few calls.
 #[derive(Debug)]
 pub struct EventBuffer {
     events: Vec<sys::EpollEvent>,
@@ -146,7 +146,7 @@ impl EventBuffer {
     const LAST: usize = 4096;
     const NOTHING: sys::EpollEvent = sys::EpollEvent { events: 0, u64: 0 };
 
-    /// Room for 64 events, once there is a poll.
+    /// Space for 64 events, allocated at the first poll.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -155,25 +155,25 @@ impl EventBuffer {
         }
     }
 
-    /// How many events the last poll brought.
+    /// How many events the last poll returned.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the last poll brought nothing.
+    /// Whether the last poll returned no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the last poll filled the buffer: there may be more where that came from.
+    /// Whether the last poll filled the buffer: there may be more events.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len > 0 && self.len == self.events.len()
     }
 
-    /// Forgets the events.
+    /// Removes the events.
     pub fn clear(&mut self) {
         self.len = 0;
     }

@@ -1,5 +1,5 @@
-//! Everything that can go wrong in the core. The native library translates it once to
-//! `{error, Reason}` and once to a Python exception.
+//! The errors of the core. The native library translates each once to `{error, Reason}` and once to
+//! a Python exception.
 
 use std::fmt;
 use std::io;
@@ -7,19 +7,19 @@ use std::io;
 /// Why an operation of the core failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Error {
-    /// The loop was closed; nothing can be done with it any more.
+    /// The loop was closed.
     Closed,
     /// The number is not an open file descriptor.
     BadFd,
-    /// The descriptor is open but cannot be waited for: a regular file or a directory.
+    /// The descriptor is open but cannot be polled: a regular file or a directory.
     NotPollable,
-    /// The watch this id spoke of is gone: removed, replaced, or its descriptor was closed.
+    /// The watch of this id no longer exists: removed, replaced, or its descriptor was closed.
     Stale,
     /// The loop is running: it cannot be started again or closed now.
     Running,
     /// The loop is not running: there is nothing to stop.
     NotRunning,
-    /// Anything else the kernel answered, as `errno`.
+    /// Any other error of the kernel, as `errno`.
     Os(i32),
 }
 
@@ -27,8 +27,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Names the `errno` values that mean something here. `EPERM` is how epoll refuses files
-    /// that are always ready; none of the other calls we make answers it.
+    /// Maps the `errno` values that have a meaning here. epoll rejects files that are always ready
+    /// with `EPERM`; none of our other calls returns it.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         match errno {
@@ -67,7 +67,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<io::Error> for Error {
-    /// An error without `errno` cannot come from a system call; `EIO` stands for it.
+    /// An error without `errno` cannot come from a system call; `EIO` represents it.
     fn from(error: io::Error) -> Self {
         Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
     }

@@ -1,6 +1,6 @@
-//! The parts of a native loop tied together: epoll set, watches, parking, timerfd, life and
-//! counters. The native library wraps one in each loop resource; ready queue, timer heap and
-//! inbox stay with the caller, who knows what they hold.
+//! The parts of a native loop combined: epoll set, watches, parking, timerfd, life and counters.
+//! The native library wraps one in each loop resource; ready queue, timer heap and inbox stay with
+//! the caller, which knows their contents.
 
 use crate::counters::Counters;
 use crate::epoll::{EpollSet, EventBuffer, Interest};
@@ -10,34 +10,30 @@ use crate::parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
 use crate::sys::timerfd::TimerFd;
 use crate::watches::{Direction, Mode, Ready, WatchId, Watches};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The timerfd, made when first needed, and what it is set to.
+/// The timerfd, created on first use, and its current setting.
 #[derive(Debug, Default)]
 struct Timer {
     fd: Option<TimerFd>,
     when_ns: Option<u64>,
 }
 
-/// What one loop waits with. Any thread may watch, wake and close; polling, parking and
-/// resolving belong to one thread at a time, the owner.
+/// What one loop waits with. Any thread may watch, wake and close; polling, parking and resolving
+/// belong to one thread at a time, the owner.
 ///
 /// All descriptors are close-on-exec and are closed on drop, not by [`close`](Self::close): the
-/// BEAM may still watch [`raw_fd`](Self::raw_fd), and has to let go first.
+/// BEAM may still watch [`raw_fd`](Self::raw_fd), and must release it first.
 #[derive(Debug)]
 pub struct EventLoop {
-    /// The set; its descriptor is the one the BEAM watches. Made when first needed.
+    /// The set, whose descriptor the BEAM watches. Created on first use.
     set: OnceLock<EpollSet>,
-    /// Guards the table and, with it, the order of changes to the set. Held for a few system
-    /// calls at most, never while waiting or while foreign code runs.
+    /// Guards the table and the order of changes to the set. Held for a few system calls at most,
+    /// never while waiting or while foreign code runs.
     watches: Mutex<Watches>,
-    /// Whether some of them are to be told early. Written under their lock. Relaxed: another
-    /// thread that sets it wakes the owner.
-    any_early: AtomicBool,
     /// Sleep and wake.
     pub parking: Parking,
-    /// New, running, stopping, closed.
+    /// New, running, stopping or closed.
     pub life: Life,
     /// What it has done so far.
     pub counters: Counters,
@@ -49,7 +45,7 @@ impl EventLoop {
     /// A loop that watches nothing.
     ///
     /// # Errors
-    /// [`Os`](Error::Os) when descriptors or memory have run out.
+    /// [`Os`](Error::Os) if there are no descriptors or memory left.
     pub fn new() -> Result<Self> {
         let new = Self::without_descriptors();
         new.set()?;
@@ -57,14 +53,15 @@ impl EventLoop {
         Ok(new)
     }
 
-    /// As [`new`](Self::new), but it has no descriptors before it watches or waits for some.
+    /// As [`new`](Self::new), but it creates its descriptors when it first watches or waits for
+    /// one.
     #[must_use]
     pub fn without_descriptors() -> Self {
         Self::with(Parking::new())
     }
 
-    /// A loop that may rest until its carrier is called. It has no descriptors before it watches
-    /// or waits for some.
+    /// A loop that may rest until its carrier is called. It creates its descriptors when it first
+    /// watches or waits for one.
     #[must_use]
     pub fn carried_by(carrier: Arc<dyn Carrier>) -> Self {
         Self::with(Parking::carried_by(carrier))
@@ -74,7 +71,6 @@ impl EventLoop {
         Self {
             set: OnceLock::new(),
             watches: Mutex::default(),
-            any_early: AtomicBool::new(false),
             parking,
             life: Life::new(),
             counters: Counters::default(),
@@ -82,10 +78,10 @@ impl EventLoop {
         }
     }
 
-    /// Makes the set if it is not there yet, and answers its descriptor.
+    /// Creates the set if necessary, and returns its descriptor.
     ///
     /// # Errors
-    /// [`Os`](Error::Os) when descriptors or memory have run out.
+    /// [`Os`](Error::Os) if there are no descriptors or memory left.
     pub fn open_set(&self) -> Result<RawFd> {
         self.set().map(EpollSet::raw_fd)
     }
@@ -99,13 +95,13 @@ impl EventLoop {
         set.add(self.parking.bell().fd()?, Interest::SIGNAL, WAKE_TOKEN)?;
         // If another thread was first, ours is closed again; the bell is the same.
         let set = self.set.get_or_init(|| set);
-        // An owner that naps because there was none must see it.
+        // An owner that sleeps without a set must see the new one.
         self.wake();
         Ok(set)
     }
 
-    /// The epoll set's descriptor, readable exactly while there are events. `None` for a loop
-    /// that has neither watched nor waited yet.
+    /// The epoll set's descriptor, readable exactly while there are events. `None` for a loop that
+    /// has neither watched nor waited for one yet.
     #[must_use]
     pub fn raw_fd(&self) -> Option<RawFd> {
         self.set.get().map(EpollSet::raw_fd)
@@ -120,60 +116,14 @@ impl EventLoop {
         self.open_watches()?.watch(set, fd, dir, key, mode)
     }
 
-    /// See [`Watches::watch_writer`]. The owner is woken, and asks [`tell_early`](Self::tell_early).
-    ///
-    /// # Errors
-    /// As there, and [`Closed`](Error::Closed).
-    pub fn watch_writer(&self, fd: RawFd, key: u64) -> Result<WatchId> {
-        let set = self.set()?;
-        let mut watches = self.open_watches()?;
-        let id = watches.watch_writer(set, fd, key)?;
-        if watches.any_early() {
-            self.any_early.store(true, Ordering::Relaxed);
-            drop(watches);
-            self.wake();
-        }
-        Ok(id)
-    }
-
-    /// Whether [`tell_early`](Self::tell_early) has something to do: an owner that sleeps meanwhile
-    /// would not hear of these writers.
-    #[inline]
-    #[must_use]
-    pub fn any_early(&self) -> bool {
-        self.any_early.load(Ordering::Relaxed)
-    }
-
-    /// Appends writers that can write to `out`, without asking the kernel. The owner calls this
-    /// before it looks or waits.
-    #[inline]
-    pub fn tell_early(&self, out: &mut Vec<Ready>) {
-        if self.any_early() {
-            self.tell_early_writers(out);
-        }
-    }
-
-    #[cold]
-    fn tell_early_writers(&self, out: &mut Vec<Ready>) {
-        let Some(set) = self.set.get() else {
-            return;
-        };
-        let before = out.len();
-        let mut watches = lock(&self.watches);
-        watches.tell_early(set, out);
-        self.any_early.store(watches.any_early(), Ordering::Relaxed);
-        drop(watches);
-        self.counters.events.add_owned((out.len() - before) as u64);
-    }
-
-    /// Ends a watch; `false` when it was gone already.
+    /// Ends a watch; `false` if it had ended already.
     pub fn unwatch(&self, id: WatchId, dir: Direction) -> bool {
         self.set
             .get()
             .is_some_and(|set| lock(&self.watches).unwatch(set, id, dir))
     }
 
-    /// Ends whatever watch `fd` has in this direction and answers its key.
+    /// Ends any watch of `fd` in this direction and returns its key.
     pub fn unwatch_fd(&self, fd: RawFd, dir: Direction) -> Option<u64> {
         let set = self.set.get()?;
         lock(&self.watches).unwatch_fd(set, fd, dir)
@@ -206,7 +156,7 @@ impl EventLoop {
         self.open_watches()?.resume(set, id, dir)
     }
 
-    /// Ends both watches of `fd`. To be called before it is closed.
+    /// Ends both watches of `fd`. Call it before `fd` is closed.
     pub fn forget_fd(&self, fd: RawFd) {
         if let Some(set) = self.set.get() {
             lock(&self.watches).forget_fd(set, fd);
@@ -231,10 +181,10 @@ impl EventLoop {
         lock(&self.watches).len()
     }
 
-    /// Makes the set ready at `when_ns`, or never. No system call when that is so already.
+    /// Makes the set ready at `when_ns`, or never. No system call if this is set already.
     ///
     /// # Errors
-    /// [`Closed`](Error::Closed), or [`Os`](Error::Os) when the timerfd cannot be made.
+    /// [`Closed`](Error::Closed), or [`Os`](Error::Os) if the timerfd cannot be created.
     pub fn set_timer(&self, when_ns: Option<u64>) -> Result<()> {
         let mut timer = lock(&self.timer);
         self.check_open()?;
@@ -257,7 +207,7 @@ impl EventLoop {
     /// Takes what is ready, without waiting.
     ///
     /// # Errors
-    /// [`Closed`](Error::Closed), or what the kernel says.
+    /// [`Closed`](Error::Closed), or the kernel's error.
     pub fn poll_now(&self, buf: &mut EventBuffer) -> Result<usize> {
         self.check_open()?;
         match self.set.get() {
@@ -269,16 +219,16 @@ impl EventLoop {
         }
     }
 
-    /// Waits on the set itself, at most `timeout_ns`. A wake ends it, or keeps it from
-    /// beginning (then with no events, even if there are some). Without a set, waits for a wake.
+    /// Waits on the set itself, at most `timeout_ns`. A wake ends the wait, or prevents it (then
+    /// without events, even if there are some). Without a set, waits for a wake.
     ///
     /// # Errors
-    /// [`Closed`](Error::Closed), or what the kernel says.
+    /// [`Closed`](Error::Closed), or the kernel's error.
     pub fn poll_direct(&self, buf: &mut EventBuffer, timeout_ns: Option<u64>) -> Result<usize> {
         buf.clear();
         self.check_open()?;
         let Some(set) = self.set.get() else {
-            // Whoever makes one meanwhile wakes us.
+            // A thread that creates a set meanwhile wakes us.
             self.counters.polls.add_owned(1);
             if self.parking.nap(timeout_ns) {
                 self.counters.wakeups.add_owned(1);
@@ -309,13 +259,13 @@ impl EventLoop {
         parked
     }
 
-    /// Gets the owner to look at everything again. Any thread.
+    /// Makes the owner check everything again. From any thread.
     pub fn wake(&self) {
         self.parking.wake();
     }
 
-    /// Finds out whom the polled events concern and appends that to `out`, under one lock. The
-    /// bell and the timer are left out: they have done their work by ending the wait.
+    /// Determines which watches the polled events concern and appends them to `out`, under one
+    /// lock. The bell and the timer are left out: they only had to end the wait.
     pub fn resolve_into(&self, buf: &EventBuffer, out: &mut Vec<Ready>) {
         let (false, Some(set)) = (buf.is_empty(), self.set.get()) else {
             return;
@@ -343,16 +293,16 @@ impl EventLoop {
         self.counters.stale_events.add_owned(stale);
     }
 
-    /// Ends it for good and forgets all watches; `true` for the one call that did it. Whoever
-    /// waits is woken and will meet [`Closed`](Error::Closed).
+    /// Closes the loop and removes all watches; `true` for the one call that did it. Waiting
+    /// threads are woken and will get [`Closed`](Error::Closed).
     ///
     /// # Errors
-    /// [`Running`](Error::Running): it has to be stopped first.
+    /// [`Running`](Error::Running): stop it first.
     pub fn close(&self) -> Result<bool> {
         let first = self.life.close()?;
         if first {
             if let Some(set) = self.set.get() {
-                // After the state, so that no watch can slip in between: see `open_watches`.
+                // After the state, so that no watch can be added in between: see `open_watches`.
                 lock(&self.watches).clear(set);
                 if let Some(fd) = lock(&self.timer).fd.take() {
                     let _gone_already = set.delete(fd.raw_fd());
@@ -379,9 +329,9 @@ impl EventLoop {
     }
 }
 
-/// A panic while one of these locks was held has left table and kernel at worst one watch
-/// apart, which later calls cope with as with an fd closed behind our back. Stopping the loop
-/// for it would be worse, so the poison is ignored.
+/// After a panic with one of these locks held, table and kernel differ by at most one watch. Later
+/// calls handle that, as they do an fd that was closed without notice. Stopping the loop would be
+/// worse, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

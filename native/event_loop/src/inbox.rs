@@ -1,13 +1,14 @@
-//! Work posted to a loop: many writers, one reader, no lock. The native library posts here
-//! from any thread and takes on the loop's thread.
+//! Work posted to a loop: many writers, one reader, no lock. The native library posts from any
+//! thread and takes on the loop's thread.
 //!
-//! A linked stack. Writers push with one compare-and-swap and learn whether it was empty: that
-//! edge is the one on which the loop must be woken. The reader detaches everything at once and
-//! turns it round, so items come out in the order of their arrival.
+//! A linked stack. Writers push with one compare-and-swap and learn whether it was empty: that edge
+//! is when the loop must be woken. The reader detaches everything at once and reverses it, so items
+//! come out in the order of their arrival.
 //!
-//! Why the edge suffices: a push onto a non-empty stack is ordered before the reader's next
+//! The edge is sufficient: a push onto a non-empty stack is ordered before the reader's next
 //! detach, and the writer that made the stack non-empty wakes the reader after its own push. So
-//! either the reader takes both, or the second push found the stack empty and wakes itself.
+//! either the reader takes both, or the second push found the stack empty and wakes the reader
+//! itself.
 #![allow(unsafe_code)] // nodes are owned by raw pointer while they are in the stack
 
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
@@ -15,17 +16,17 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Mutex;
 
-/// Why a push was refused; the value comes back.
+/// Why a push was rejected; it contains the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushError<T> {
     /// The inbox was closed.
     Closed(T),
-    /// The inbox holds as many as it may.
+    /// The inbox is at its limit.
     Full(T),
 }
 
 impl<T> PushError<T> {
-    /// The refused value.
+    /// The rejected value.
     pub fn into_inner(self) -> T {
         match self {
             Self::Closed(value) | Self::Full(value) => value,
@@ -38,8 +39,8 @@ struct Node<T> {
     next: *mut Node<T>,
 }
 
-/// Closing sets the lowest bit of the head, which no node's address has: so a push and a
-/// close meet in one word, and nothing can slip in after the close.
+/// Closing sets the lowest bit of the head, which no node's address has: so a push and a close
+/// change the same word, and nothing can be pushed after the close.
 const CLOSED: usize = 1;
 
 fn is_closed<T>(head: *mut Node<T>) -> bool {
@@ -50,7 +51,7 @@ fn chain<T>(head: *mut Node<T>) -> *mut Node<T> {
     head.map_addr(|addr| addr & !CLOSED)
 }
 
-/// A queue from any thread to one.
+/// A queue from any thread to one thread.
 ///
 /// ```
 /// let inbox = event_loop::Inbox::new();
@@ -63,8 +64,8 @@ pub struct Inbox<T> {
     /// Counts before the push and after the take, so it never reads too low for the limit.
     len: AtomicUsize,
     limit: usize,
-    /// Values cross threads by value only: safe to share whenever they may be sent, which is
-    /// the rule of a mutex. `AtomicPtr` alone would promise it for any `T`.
+    /// Values cross threads by value only: sharing is safe whenever the values may be sent, which
+    /// is the rule of a mutex. `AtomicPtr` alone would allow it for any `T`.
     _values: PhantomData<Mutex<T>>,
 }
 
@@ -75,7 +76,7 @@ impl<T> Inbox<T> {
         Self::with_limit(usize::MAX)
     }
 
-    /// Refuses to hold more than `limit` values.
+    /// Rejects more than `limit` values.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
         Self {
@@ -91,7 +92,7 @@ impl<T> Inbox<T> {
     /// # Errors
     /// [`Closed`](PushError::Closed) or [`Full`](PushError::Full), with the value.
     pub fn push(&self, value: T) -> Result<bool, PushError<T>> {
-        // Relaxed: a count that orders nothing; the values travel by `head`.
+        // Relaxed: a count that orders nothing; `head` orders the values.
         if self.len.fetch_add(1, Ordering::Relaxed) >= self.limit {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(PushError::Full(value));
@@ -104,13 +105,13 @@ impl<T> Inbox<T> {
         loop {
             if is_closed(head) {
                 self.len.fetch_sub(1, Ordering::Relaxed);
-                // SAFETY: never published, so still ours alone.
+                // SAFETY: never published, so it is still exclusively ours.
                 let node = unsafe { Box::from_raw(node) };
                 return Err(PushError::Closed(node.value));
             }
-            // SAFETY: not published yet, so nobody else reads it.
+            // SAFETY: not published yet, so no other thread reads it.
             unsafe { (*node).next = head };
-            // Release: whoever detaches the node sees its value and link.
+            // Release: the thread that detaches the node sees its value and link.
             match self
                 .head
                 .compare_exchange_weak(head, node, Ordering::Release, Ordering::Relaxed)
@@ -123,8 +124,8 @@ impl<T> Inbox<T> {
 
     /// Detaches everything inside, oldest first. Values not iterated over are dropped.
     pub fn take(&self) -> Taken<T> {
-        // Acquire: pairs with the pushes that published the nodes. The common look at an empty
-        // inbox is a plain load.
+        // Acquire: pairs with the pushes that published the nodes. Checking an empty inbox, the
+        // common case, is a plain load.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             if chain(head).is_null() {
@@ -143,7 +144,7 @@ impl<T> Inbox<T> {
                 .compare_exchange_weak(head, rest, Ordering::Acquire, Ordering::Acquire)
             {
                 Ok(detached) => {
-                    // SAFETY: the exchange made the chain ours alone.
+                    // SAFETY: the exchange made the chain exclusively ours.
                     let (next, count) = unsafe { reverse(chain(detached)) };
                     self.len.fetch_sub(count, Ordering::Relaxed);
                     return Taken { next };
@@ -153,12 +154,12 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Hands everything inside to `f`, oldest first.
+    /// Passes everything inside to `f`, oldest first.
     pub fn take_all(&self, f: impl FnMut(T)) {
         self.take().for_each(f);
     }
 
-    /// Refuses all pushes from now on. What is inside can still be taken.
+    /// Rejects all pushes from now on. Values inside can still be taken.
     pub fn close(&self) {
         let mut head = self.head.load(Ordering::Relaxed);
         while !is_closed(head) {
@@ -177,30 +178,30 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Whether pushes are refused.
+    /// Whether pushes are rejected.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         is_closed(self.head.load(Ordering::Relaxed))
     }
 
-    /// Whether there is nothing to take. The reader's cheap look.
+    /// Whether there is nothing to take. Cheap, for the reader.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         chain(self.head.load(Ordering::Acquire)).is_null()
     }
 
-    /// About how many are inside: pushes under way count already.
+    /// About how many values are inside: pushes in progress count already.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 }
 
-/// Turns a chain round, newest first to oldest first, and counts it.
+/// Reverses a chain, from newest first to oldest first, and counts it.
 ///
 /// # Safety
-/// The caller owns the chain: it starts at a node from `Box::into_raw` or is null, and nobody
-/// else reaches it.
+/// The caller owns the chain: it starts at a node from `Box::into_raw` or is null, and no other
+/// code reaches it.
 unsafe fn reverse<T>(mut node: *mut Node<T>) -> (*mut Node<T>, usize) {
     let (mut reversed, mut count) = (ptr::null_mut(), 0);
     while !node.is_null() {
@@ -220,7 +221,7 @@ impl<T> Default for Inbox<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        drop(self.take()); // frees what nobody took
+        drop(self.take()); // frees what was not taken
     }
 }
 

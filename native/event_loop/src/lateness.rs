@@ -1,18 +1,18 @@
-//! How late the kernel wakes a thread for its deadlines, learnt from how late it was: a sleep that
-//! is to end in time ends so much earlier, and the rest is spun. The native library's waiting asks
-//! here.
+//! How late the kernel wakes a thread for its deadlines, measured from earlier wake-ups: a sleep
+//! with a deadline ends this much earlier, and the thread spins for the rest. The native library's
+//! waiting uses it.
 //!
-//! A CPU that sleeps takes a while to get up, 40 to 80 us on a virtual machine, and nobody counts
-//! that in. To spin for as long as it might take would be a twentieth of a CPU for sleeps of 1 ms. So
-//! it is an amount that most wake-ups exceed: they come late by the rest, without any spinning, and
-//! the few that come early spin for the little that is left.
+//! A sleeping CPU takes a while to wake, 40 to 80 us on a virtual machine, which the kernel's
+//! timers do not include. Spinning for the longest such time would take a twentieth of a CPU for
+//! sleeps of 1 ms. So the estimate is an amount that most wake-ups exceed: these are late by the
+//! rest, without any spinning, and the few early ones spin for the short time that is left.
 
-/// It moves by this part of what a wake-up came earlier than expected,
+/// The estimate falls by this part of how much earlier than expected a wake-up was,
 const FALL: u64 = 4;
-/// and by this of what it came later: so it settles well below the middle.
+/// and rises by this part of how much later: so it settles well below the median.
 const RISE: u64 = 16;
 
-/// Of one thread.
+/// The estimate of one thread.
 #[derive(Debug, Clone)]
 pub struct Lateness {
     expected: u64,
@@ -20,25 +20,25 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Nothing is known yet. Not more than `most` nanoseconds are ever spun; 0 for never.
+    /// Without measurements yet. It never spins for more than `most` nanoseconds; 0 for never.
     #[must_use]
     pub fn new(most: u64) -> Self {
         Self { expected: 0, most }
     }
 
-    /// How much earlier to be woken for something that is due in `left` nanoseconds.
+    /// How much earlier to wake for something that is due in `left` nanoseconds.
     #[must_use]
     pub fn ahead(&self, left: u64) -> u64 {
         self.expected.min(left)
     }
 
-    /// The thread is up at `now` and had asked for `asked`. `false`: something else has ended its
-    /// sleep (a signal, or nothing at all), of which there is nothing to learn; it sleeps again.
+    /// The thread woke at `now` and had asked for `asked`. Returns `false` if something else ended
+    /// its sleep (a signal, or nothing at all), which says nothing about lateness; it sleeps again.
     pub fn is_time(&mut self, now: u64, asked: u64) -> bool {
         let Some(late) = now.checked_sub(asked) else {
             return false;
         };
-        // One that was very late was kept from its CPU by others.
+        // A very late one was kept off the CPU by other threads.
         let late = late.min(self.most);
         if late > self.expected {
             self.expected += (late - self.expected).div_ceil(RISE);
@@ -48,7 +48,7 @@ impl Lateness {
         true
     }
 
-    /// While the rest was spun, somebody else wanted the CPU: it is learnt anew.
+    /// While the rest was spun, another thread wanted the CPU: start measuring again.
     pub fn crowded(&mut self) {
         self.expected = 0;
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     const MOST: u64 = 50_000;
-    /// When it had asked to be woken.
+    /// The wake-up time that it had asked for.
     const ASKED: u64 = 1_000_000_000;
 
     fn woken(lateness: &mut Lateness, late: u64) {

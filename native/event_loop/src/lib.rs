@@ -1,30 +1,31 @@
 //! The core of an event loop: what a loop waits for, and how it sleeps and is woken.
 //!
-//! Plain Rust that knows neither the Erlang VM nor Python, so that unit tests, loom and Miri
-//! reach all of it. The native library builds its loops on [`EventLoop`]; the modules below
-//! are the parts, in alphabetical order.
+//! Plain Rust without the Erlang VM or Python, so that unit tests, loom and Miri reach all of it.
+//! The native library builds its loops on [`EventLoop`]; the modules below are its parts, in
+//! alphabetical order.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`awaited`] | a value that threads wait for |
-//! | [`clock`] | the one clock all deadlines are on |
+//! | [`clock`] | the clock of all deadlines |
 //! | [`counters`] | what a loop has done so far |
-//! | [`epoll`] | the set of watched fds, and the buffer its events arrive in |
-//! | [`error`] | everything that can go wrong here |
-//! | [`event_loop`](EventLoop) | the parts tied together |
+//! | [`epoll`] | the set of watched fds, and the buffer for its events |
+//! | [`error`] | the errors of the core |
+//! | [`event_loop`](EventLoop) | the parts combined |
 //! | [`inbox`] | work posted by other threads |
-//! | [`lateness`] | how much earlier to be woken for a deadline |
+//! | [`interruptible`] | interrupting one call of a thread, and no other |
+//! | [`lateness`] | how much earlier to wake for a deadline |
 //! | [`life`] | new, running, stopping, closed |
-//! | [`number_map`] | maps by numbers that we gave out |
+//! | [`number_map`] | maps with our own numbers as keys |
 //! | [`parking`] | sleep and wake without losing a wake-up |
-//! | [`pending`] | events kept for a caller who asks for them |
-//! | [`pulse`] | for how long a loop has been running callbacks |
+//! | [`pending`] | events kept until a caller polls |
+//! | [`pulse`] | how long a loop has been running callbacks |
 //! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
 //! | [`vigil`] | when a watcher over many may sleep |
-//! | [`wait`] | how long to spin, and who keeps the next deadline |
-//! | [`warmth`] | whether to expect something soon |
-//! | [`watches`] | who wants to hear about which fd |
+//! | [`wait`] | how long to spin, and what keeps the next deadline |
+//! | [`warmth`] | whether an event is likely soon |
+//! | [`watches`] | which fds are watched, and how |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
 
 #[cfg(not(target_os = "linux"))]
@@ -35,10 +36,11 @@ pub mod clock;
 pub mod counters;
 pub mod epoll;
 pub mod error;
-// Ties a real eventfd to a real epoll set; the model checker has neither.
+// This module uses real eventfds and epoll sets; the model checker has neither.
 #[cfg(not(loom))]
 mod event_loop;
 pub mod inbox;
+pub mod interruptible;
 pub mod lateness;
 pub mod life;
 pub mod number_map;
@@ -55,13 +57,14 @@ pub mod warmth;
 pub mod watches;
 
 pub use awaited::Awaited;
-pub use clock::{now_ns, ticks};
+pub use clock::now_ns;
 pub use counters::{Counters, CountersSnapshot};
 pub use epoll::{EpollSet, EventBuffer, RawEvent};
 pub use error::{Error, Result};
 #[cfg(not(loom))]
 pub use event_loop::EventLoop;
 pub use inbox::{Inbox, PushError};
+pub use interruptible::Interruptible;
 pub use lateness::Lateness;
 pub use life::{Life, State};
 pub use number_map::NumberMap;

@@ -1,5 +1,5 @@
-//! Whether a loop is new, running, stopping or closed. `event_loop` owns one; the native
-//! library moves it on. One function per change; whatever is not in this table is an error.
+//! Whether a loop is new, running, stopping or closed. `event_loop` owns one; the native library
+//! changes it. There is one function per change; any change that is not in this table is an error.
 //! Loom runs this very file (`tests/loom_life.rs`).
 //!
 //! | from | to | by |
@@ -12,17 +12,17 @@
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU8, Ordering};
 
-/// Where a loop is in its life.
+/// The state of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     /// Not running: new, or stopped and ready to run again.
     New = 0,
-    /// Somebody runs it.
+    /// A thread runs it.
     Running = 1,
     /// It ends after this turn.
     Stopping = 2,
-    /// For good.
+    /// Permanently closed.
     Closed = 3,
 }
 
@@ -40,12 +40,12 @@ impl State {
 /// The state of one loop. Any thread.
 #[derive(Debug)]
 pub struct Life {
-    /// Acquire and Release, so that who sees a state sees what was done before it.
+    /// Acquire and Release, so that a thread that sees a state also sees what was done before it.
     state: AtomicU8,
 }
 
 impl Life {
-    /// A new life.
+    /// The state of a new loop.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -53,28 +53,28 @@ impl Life {
         }
     }
 
-    /// Where it is now.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> State {
         State::from_byte(self.state.load(Ordering::Acquire))
     }
 
-    /// Whether somebody runs it, stopping included.
+    /// Whether a thread runs it, stopping included.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.state(), State::Running | State::Stopping)
     }
 
-    /// Whether it is over.
+    /// Whether it is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state() == State::Closed
     }
 
-    /// Somebody begins to run it.
+    /// A thread begins to run it.
     ///
     /// # Errors
-    /// [`Running`](Error::Running) when somebody does already, [`Closed`](Error::Closed).
+    /// [`Running`](Error::Running) if it runs already, [`Closed`](Error::Closed).
     pub fn start(&self) -> Result<()> {
         self.change(|state| match state {
             State::New => Ok(State::Running),
@@ -84,10 +84,10 @@ impl Life {
         .map(|_| ())
     }
 
-    /// Asks whoever runs it to come to an end. Twice is once.
+    /// Asks the running thread to stop. Repeated calls have no further effect.
     ///
     /// # Errors
-    /// [`NotRunning`](Error::NotRunning) when nobody does, [`Closed`](Error::Closed).
+    /// [`NotRunning`](Error::NotRunning) if no thread runs it, [`Closed`](Error::Closed).
     pub fn request_stop(&self) -> Result<()> {
         self.change(|state| match state {
             State::Running | State::Stopping => Ok(State::Stopping),
@@ -97,10 +97,10 @@ impl Life {
         .map(|_| ())
     }
 
-    /// Whoever ran it has come to an end, asked or not.
+    /// The thread that ran it has stopped, requested or not.
     ///
     /// # Errors
-    /// [`NotRunning`](Error::NotRunning) when nobody did, [`Closed`](Error::Closed).
+    /// [`NotRunning`](Error::NotRunning) if no thread ran it, [`Closed`](Error::Closed).
     pub fn stopped(&self) -> Result<()> {
         self.change(|state| match state {
             State::Running | State::Stopping => Ok(State::New),
@@ -110,10 +110,10 @@ impl Life {
         .map(|_| ())
     }
 
-    /// Ends it for good; `true` for the one call that did it.
+    /// Closes it; `true` for the one call that did it.
     ///
     /// # Errors
-    /// [`Running`](Error::Running): it has to be stopped first.
+    /// [`Running`](Error::Running): stop it first.
     pub fn close(&self) -> Result<bool> {
         self.change(|state| match state {
             State::New | State::Closed => Ok(State::Closed),
@@ -122,7 +122,7 @@ impl Life {
         .map(|before| before != State::Closed)
     }
 
-    /// Moves to the state `next` allows, and answers the one before.
+    /// Changes to the state that `next` returns, and returns the previous one.
     fn change(&self, next: impl Fn(State) -> Result<State>) -> Result<State> {
         let mut before = self.state();
         loop {

@@ -1,13 +1,14 @@
-//! Maps by numbers that we or the VM gave out: nobody can choose them so that they collide, so the
-//! standard library's hash, which guards against that, is not needed. It takes twenty times as long.
+//! Maps whose keys are numbers that we or the VM assign. An attacker cannot choose them so that
+//! they collide, so the standard library's hash, which protects against that, is not needed. It
+//! takes twenty times as long.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// By such a number.
+/// A map with such numbers as keys.
 pub type NumberMap<V> = HashMap<u64, V, BuildHasherDefault<NumberHasher>>;
 
-/// Multiplies, nothing more.
+/// Only multiplies.
 #[derive(Debug, Default)]
 pub struct NumberHasher(u64);
 
@@ -19,14 +20,14 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio, made odd: the upper bits, by which the map tells entries
-        // apart, depend on all bits of the number.
+        // 2^64 divided by the golden ratio, made odd: the upper bits, by which the map
+        // distinguishes entries, depend on all bits of the number.
         self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
     fn finish(&self) -> u64 {
-        // The lower bits, which choose the place, depend on lower bits of the number only: the upper
-        // ones are mixed into them.
+        // The lower bits, which choose the bucket, depend on lower bits of the number only, so the
+        // upper ones are mixed in.
         self.0 ^ (self.0 >> 32)
     }
 }

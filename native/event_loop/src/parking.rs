@@ -1,30 +1,31 @@
-//! Sleep and wake: the one protocol by which a loop's thread (the *owner*) goes to sleep and
-//! everybody else wakes it. The native library parks and wakes through `event_loop`; loom runs
-//! this very file (`tests/loom_parking.rs`).
+//! Sleep and wake: the protocol by which a loop's thread (the *owner*) goes to sleep and all other
+//! threads wake it. The native library parks and wakes through `event_loop`; loom runs this very
+//! file (`tests/loom_parking.rs`).
 //!
 //! # Invariant
 //!
-//! **Whoever has something for the owner makes it visible first, then calls `wake`. The owner
-//! announces that it will sleep first, then looks (or has others look) for the last time.**
-//! Both steps go through one word, always by read-modify-write, so they have one order:
+//! **A thread with work for the owner makes it visible first, then calls `wake`. The owner first
+//! announces that it will sleep, then checks (or has the BEAM check) for the last time.** Both
+//! steps change one word, always by read-modify-write, so they have one order:
 //!
-//! - `wake` comes before the announcement: the owner finds NOTIFIED and does not sleep, and
-//!   having read it, it sees all that the waker did before.
-//! - `wake` comes after it: the waker finds POLLING or PARKED and rings or wakes.
+//! - `wake` comes before the announcement: the owner finds NOTIFIED and does not sleep, and because
+//!   it has read that, it sees everything that the waker did before.
+//! - `wake` comes after it: the waker finds POLLING or PARKED and rings the bell or wakes the
+//!   futex.
 //!
 //! | from | to | by | and then |
 //! |---|---|---|---|
 //! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex. Was RESTING: call the carrier |
-//! | NOTIFIED | AWAKE | owner | looks at inbox, timers and the epoll set again |
-//! | AWAKE | POLLING | owner | epoll wait: events end it by themselves |
-//! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd for it, or there is none |
-//! | AWAKE | RESTING | owner | goes away: its [`Carrier`] comes back with a thread when called |
-//! | POLLING, PARKED, RESTING | AWAKE | owner | timed out, or events came |
+//! | NOTIFIED | AWAKE | owner | checks inbox, timers and the epoll set again |
+//! | AWAKE | POLLING | owner | epoll wait: events end it, too |
+//! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd, or there is none |
+//! | AWAKE | RESTING | owner | leaves its thread: when called, its [`Carrier`] runs it on a thread |
+//! | POLLING, PARKED, RESTING | AWAKE | owner | timeout or events |
 //!
-//! *Arming*: the BEAM tells about the epoll fd once per request. `armed` says that a request is
-//! standing. It is cleared **before** the wake that reports the event (`disarmed`), and read
-//! **after** the announcement: so an owner that finds it standing will be woken when it falls.
-//! The BEAM's watch is level-triggered: events older than the request fire it at once.
+//! *Arming*: the BEAM reports the epoll fd once per request. `armed` says that a request is
+//! pending. It is cleared **before** the wake that reports the event (`disarmed`), and read
+//! **after** the announcement: so an owner that finds it set will be woken when it is cleared. The
+//! BEAM's watch is level-triggered: events older than the request trigger it at once.
 
 use crate::clock::now_ns;
 use crate::sync::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ use crate::sys::{Bell, Futex, Waited};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The eventfd's token in the epoll set. No watch has it: descriptors are not negative.
+/// The eventfd's token in the epoll set. No watch has it, because descriptors are not negative.
 pub const WAKE_TOKEN: u64 = u64::MAX;
 /// The timerfd's token in the epoll set.
 pub const TIMER_TOKEN: u64 = u64::MAX - 1;
@@ -43,36 +44,36 @@ const POLLING: u32 = 2;
 const PARKED: u32 = 3;
 const RESTING: u32 = 4;
 
-/// Who runs loops that have no thread to themselves.
+/// What runs loops that have no thread to themselves.
 pub trait Carrier: Debug + Send + Sync {
-    /// Somebody woke a loop that rested. Called once for each rest, by the thread that wakes,
-    /// whichever that is: it must not wait.
+    /// A resting loop was woken. Called once per rest, by the thread that wakes, which may be any
+    /// thread: it must not block.
     fn call(&self);
 }
 
 /// How a park ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
-    /// Somebody called [`wake`](Parking::wake): look at everything again.
+    /// A thread called [`wake`](Parking::wake): check everything again.
     Woken,
-    /// The timeout passed. The arming stands.
+    /// The timeout passed. The request to the BEAM is still pending.
     TimedOut,
-    /// Nobody is there to watch the epoll fd: wait on it directly.
+    /// Nothing can watch the epoll fd: wait on it directly.
     NotArmed,
 }
 
-/// The word the owner sleeps on, and whether the BEAM was asked to watch.
+/// The word that the owner sleeps on, and whether the BEAM was asked to watch.
 ///
-/// `wake`, `disarmed`, `forget_arming` and the questions take any thread; the rest belongs to
-/// the owner, whoever that is at the time: never two at once.
+/// `wake`, `disarmed`, `forget_arming` and the queries work on any thread; the rest belongs to the
+/// owner, which is one thread at a time.
 #[derive(Debug)]
 pub struct Parking {
     /// All changes are read-modify-writes with `AcqRel`: see the invariant.
     state: Futex,
     bell: Bell,
-    /// Changed by read-modify-write as well, so that asking and reporting have one order.
+    /// Also changed by read-modify-write, so that requesting and reporting have one order.
     armed: AtomicBool,
-    /// Whom a wake calls while the owner rests. Never changes.
+    /// Called by a wake while the owner rests. Never changes.
     carrier: Option<Arc<dyn Carrier>>,
 }
 
@@ -98,13 +99,14 @@ impl Parking {
         }
     }
 
-    /// What ends an epoll wait; it belongs into the set under [`WAKE_TOKEN`].
+    /// What ends an epoll wait; it is in the set under [`WAKE_TOKEN`].
     #[must_use]
     pub fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    /// Gets the owner to look at everything again. Any thread; a system call only if it sleeps.
+    /// Makes the owner check everything again. From any thread; makes a system call only if the
+    /// owner sleeps.
     pub fn wake(&self) {
         match self.state.word().swap(NOTIFIED, Ordering::AcqRel) {
             POLLING => self.bell.ring(),
@@ -114,59 +116,60 @@ impl Parking {
                     carrier.call();
                 }
             }
-            _ => {} // awake: it meets the word before it sleeps
+            _ => {} // awake: it reads the word before it sleeps
         }
     }
 
-    /// Whether a wake is waiting to be taken. A plain load, for spinning.
+    /// Whether a wake is pending. A plain load, for spinning.
     #[must_use]
     pub fn is_notified(&self) -> bool {
         self.state.word().load(Ordering::Acquire) == NOTIFIED
     }
 
-    /// Whether the owner's thread sleeps, or is about to: a hint, for it may be up by now.
+    /// Whether the owner's thread sleeps, or is about to: a hint, because it may have woken by now.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
-        // Relaxed: nothing is concluded from it but how to call `wake`.
+        // Relaxed: the caller only uses it to choose how to call `wake`.
         matches!(self.state.word().load(Ordering::Relaxed), POLLING | PARKED)
     }
 
-    /// Takes a waiting wake, if there is one.
+    /// Takes a pending wake, if there is one.
     pub fn take_notified(&self) -> bool {
         self.change(NOTIFIED, AWAKE)
     }
 
-    /// Announces an epoll wait. `false`: there was a wake, which is taken; do not sleep.
+    /// Announces an epoll wait. Returns `false` if there was a wake, which is taken; do not sleep
+    /// then.
     pub fn begin_polling(&self) -> bool {
         self.announce(POLLING)
     }
 
-    /// Back from the epoll wait. Answers whether there was a wake, and takes it.
+    /// Ends the epoll wait. Returns whether there was a wake, and takes it.
     pub fn end_polling(&self) -> bool {
         self.get_up()
     }
 
-    /// Goes to rest: the next wake calls the carrier, who must have one. `false`: there was a
-    /// wake, which is taken; look at everything again.
+    /// Begins to rest: the next wake calls the carrier, which must exist. Returns `false` if there
+    /// was a wake, which is taken; check everything again then.
     pub fn rest(&self) -> bool {
-        debug_assert!(self.carrier.is_some(), "nobody would be called");
+        debug_assert!(self.carrier.is_some(), "there is no carrier to call");
         self.announce(RESTING)
     }
 
-    /// The carrier comes for a reason of its own (an fd, a timer), not because it was called.
-    /// `false`: a wake was first, and has called it.
+    /// The carrier ends the rest for another reason (an fd, a timer) than a call. Returns `false`
+    /// if a wake was first, and has called it.
     pub fn rise(&self) -> bool {
         self.change(RESTING, AWAKE)
     }
 
-    /// Sleeps until woken, at most `timeout` nanoseconds. Unless a request is standing, `arm`
-    /// asks the BEAM to watch the epoll fd; it answers whether somebody is there to do it.
+    /// Sleeps until woken, at most `timeout` nanoseconds. Unless a request is pending, `arm` asks
+    /// the BEAM to watch the epoll fd; it returns whether there is a process to do that.
     pub fn park(&self, arm: impl FnOnce() -> bool, timeout: Option<u64>) -> Parked {
         let deadline = timeout.map(|ns| now_ns().saturating_add(ns));
         if !self.announce(PARKED) {
             return Parked::Woken;
         }
-        // Set before asking: the answer may come before `arm` returns, and must not be undone.
+        // Set before asking: the report may come before `arm` returns, and must not be undone.
         if !self.armed.swap(true, Ordering::AcqRel) && !arm() {
             self.armed.swap(false, Ordering::AcqRel);
             // A wake that came meanwhile stays in the word for the caller's next step.
@@ -180,7 +183,7 @@ impl Parking {
                 return Parked::Woken;
             }
             if waited == Waited::TimedOut {
-                // The last chance for a wake that crossed the timeout.
+                // Takes a wake that came just after the timeout.
                 return if self.get_up() {
                     Parked::Woken
                 } else {
@@ -190,9 +193,9 @@ impl Parking {
         }
     }
 
-    /// Sleeps until woken, at most `timeout` nanoseconds, for an owner that has no epoll set:
-    /// nothing but a wake can have something for it. May end without reason. `true`: there was a
-    /// wake, which is taken.
+    /// Sleeps until woken, at most `timeout` nanoseconds, for an owner that has no epoll set: then
+    /// only wakes can bring it work. May return without reason. Returns `true` if there was a wake,
+    /// which is taken.
     pub fn nap(&self, timeout: Option<u64>) -> bool {
         let deadline = timeout.map(|ns| now_ns().saturating_add(ns));
         if !self.announce(PARKED) {
@@ -202,33 +205,33 @@ impl Parking {
         self.get_up()
     }
 
-    /// The BEAM reported the epoll fd: the request is used up. Any thread.
+    /// The BEAM reported the epoll fd: the request is fulfilled. From any thread.
     pub fn disarmed(&self) {
-        // This order is the invariant: an owner woken (or kept awake) by it asks again.
+        // This order is the invariant: an owner that this wakes (or keeps awake) requests again.
         self.armed.swap(false, Ordering::AcqRel);
         self.wake();
     }
 
-    /// The process that was asked is gone or replaced: the owner asks again. Any thread.
+    /// The process that was asked is gone or replaced: the owner asks again. From any thread.
     pub fn forget_arming(&self) {
         self.disarmed();
     }
 
-    /// For a caller that can ask the BEAM by itself, at once: `true` when no request is standing,
-    /// and from now on one is. Any thread.
+    /// For a caller that can arm by itself at once: returns `true` if no request was pending, and
+    /// from now on one is. From any thread.
     #[must_use]
     pub fn try_arm(&self) -> bool {
         !self.armed.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether a request to the BEAM is standing.
+    /// Whether a request to the BEAM is pending.
     #[must_use]
     pub fn is_armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }
 
-    /// AWAKE to a sleeping state. Wakers only ever write NOTIFIED, so that is what a failed
-    /// change has met; it is taken.
+    /// Changes AWAKE to a sleeping state. Wakers only write NOTIFIED, so that is the state if the
+    /// change fails; it is taken.
     fn announce(&self, sleep: u32) -> bool {
         let announced = self.change(AWAKE, sleep);
         if !announced {
@@ -237,7 +240,7 @@ impl Parking {
         announced
     }
 
-    /// Any state to AWAKE; `true` if that took a wake.
+    /// Changes any state to AWAKE; `true` if that took a wake.
     fn get_up(&self) -> bool {
         self.state.word().swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
@@ -307,7 +310,7 @@ mod tests {
         let parking = Parking::new();
         std::thread::scope(|scope| {
             scope.spawn(|| parking.wake());
-            // It may end without reason.
+            // It may return without reason.
             while !parking.nap(None) {}
         });
         parking.wake();

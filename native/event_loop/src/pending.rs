@@ -1,7 +1,13 @@
-//! Events kept for a caller who asks for them: loops driven from Erlang collect here what
-//! `poll_events` found until `get_pending` takes it. Not shared; the loop holds it in a mutex.
+//! Events kept until a caller polls: loops driven from Erlang collect events here until
+//! `get_pending` takes them. Not shared; the loop has it in a mutex.
+//!
+//! An event stays, whatever happens to the descriptor, until it is taken or its watch ends. So the
+//! data may have been read meanwhile: the caller gets events, not the current state.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::RawFd;
+
+use crate::watches::Direction;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,43 +16,86 @@ pub enum Kind {
     Read,
     /// A descriptor can be written.
     Write,
-    /// A timer's time has come.
+    /// A timer is due.
     Timer,
 }
 
-/// Callback ids with what happened, in the order it happened.
+impl From<Direction> for Kind {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Read => Kind::Read,
+            Direction::Write => Kind::Write,
+        }
+    }
+}
+
+/// Callback ids with what happened, in order.
 ///
-/// "Readable" twice says no more than once, so reads and writes of the same id are merged. A
-/// timer fires once for each time it was set, so timers are not.
+/// A second "readable" adds nothing to the first, so a callback has one event per direction, even
+/// if it watches several descriptors. A timer fires once for each time it was set, so timers are
+/// not merged.
 #[derive(Debug, Default)]
 pub struct Pending {
-    queue: Vec<(u64, Kind)>,
-    waiting: HashSet<(u64, Kind)>,
+    /// By an increasing number, so oldest first.
+    queue: BTreeMap<u64, (u64, Kind)>,
+    next: u64,
+    /// The events about descriptors in the queue, by callback.
+    ready: HashMap<(u64, Direction), Place>,
+    /// The callbacks they are for, by descriptor.
+    callbacks: HashMap<(RawFd, Direction), u64>,
+}
+
+/// An event about descriptors.
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    /// How many descriptors it concerns.
+    fds: usize,
 }
 
 impl Pending {
-    /// Nothing pending.
+    /// No events.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends an event. `false`: it was waiting already.
-    pub fn push(&mut self, callback_id: u64, kind: Kind) -> bool {
-        let fresh = kind == Kind::Timer || self.waiting.insert((callback_id, kind));
-        if fresh {
-            self.queue.push((callback_id, kind));
+    /// A descriptor is ready. No effect if that event is pending already.
+    pub fn push_ready(&mut self, fd: RawFd, direction: Direction, callback: u64) {
+        match self.callbacks.insert((fd, direction), callback) {
+            Some(before) if before == callback => return,
+            Some(before) => self.release(before, direction),
+            None => {}
         }
-        fresh
+        if let Some(place) = self.ready.get_mut(&(callback, direction)) {
+            place.fds += 1;
+            return;
+        }
+        let number = self.append(callback, direction.into());
+        self.ready
+            .insert((callback, direction), Place { number, fds: 1 });
+    }
+
+    /// A timer is due.
+    pub fn push_timer(&mut self, callback: u64) {
+        self.append(callback, Kind::Timer);
+    }
+
+    /// The watch of a descriptor has ended: its pending event is dropped.
+    pub fn forget(&mut self, fd: RawFd, direction: Direction) {
+        if let Some(callback) = self.callbacks.remove(&(fd, direction)) {
+            self.release(callback, direction);
+        }
     }
 
     /// Takes everything, oldest first.
     pub fn take(&mut self) -> Vec<(u64, Kind)> {
-        self.waiting.clear();
-        std::mem::take(&mut self.queue)
+        self.ready.clear();
+        self.callbacks.clear();
+        std::mem::take(&mut self.queue).into_values().collect()
     }
 
-    /// How many events are waiting.
+    /// How many events are pending.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
@@ -57,20 +106,41 @@ impl Pending {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
+
+    fn append(&mut self, callback: u64, kind: Kind) -> u64 {
+        self.next += 1;
+        self.queue.insert(self.next, (callback, kind));
+        self.next
+    }
+
+    /// The callback's event concerns one descriptor less.
+    fn release(&mut self, callback: u64, direction: Direction) {
+        let Some(place) = self.ready.get_mut(&(callback, direction)) else {
+            return;
+        };
+        place.fds -= 1;
+        if place.fds == 0 {
+            let number = place.number;
+            self.queue.remove(&number);
+            self.ready.remove(&(callback, direction));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Direction::{Read, Write};
 
     #[test]
     fn keeps_the_order_and_merges_what_says_the_same() {
         let mut pending = Pending::new();
-        assert!(pending.push(1, Kind::Read));
-        assert!(pending.push(2, Kind::Timer));
-        assert!(pending.push(1, Kind::Write));
-        assert!(!pending.push(1, Kind::Read));
-        assert!(pending.push(2, Kind::Timer));
+        pending.push_ready(10, Read, 1);
+        pending.push_timer(2);
+        pending.push_ready(10, Write, 1);
+        pending.push_ready(10, Read, 1);
+        pending.push_ready(11, Read, 1);
+        pending.push_timer(2);
         assert_eq!(pending.len(), 4);
         let expected = [
             (1, Kind::Read),
@@ -80,6 +150,45 @@ mod tests {
         ];
         assert_eq!(pending.take(), expected);
         assert!(pending.is_empty());
-        assert!(pending.push(1, Kind::Read), "taken, so it counts anew");
+        pending.push_ready(10, Read, 1);
+        assert_eq!(
+            pending.take(),
+            [(1, Kind::Read)],
+            "taken, so it counts again"
+        );
+    }
+
+    #[test]
+    fn forgets_what_a_watch_had_waiting() {
+        let mut pending = Pending::new();
+        pending.push_ready(10, Read, 1);
+        pending.push_ready(10, Write, 1);
+        pending.push_ready(11, Read, 2);
+        pending.forget(10, Read);
+        pending.forget(10, Read);
+        pending.forget(12, Read);
+        assert_eq!(pending.len(), 2);
+        assert_eq!(pending.take(), [(1, Kind::Write), (2, Kind::Read)]);
+    }
+
+    #[test]
+    fn a_callback_of_two_descriptors_waits_until_both_are_forgotten() {
+        let mut pending = Pending::new();
+        pending.push_ready(10, Read, 1);
+        pending.push_ready(11, Read, 1);
+        pending.forget(10, Read);
+        assert_eq!(pending.len(), 1);
+        pending.forget(11, Read);
+        assert!(pending.is_empty());
+        pending.push_ready(11, Read, 1);
+        assert_eq!(pending.take(), [(1, Kind::Read)]);
+    }
+
+    #[test]
+    fn a_descriptor_with_another_callback_is_that_ones_event() {
+        let mut pending = Pending::new();
+        pending.push_ready(10, Read, 1);
+        pending.push_ready(10, Read, 2);
+        assert_eq!(pending.take(), [(2, Kind::Read)]);
     }
 }

@@ -2,9 +2,9 @@
 //! before. The loop's thread writes it once a turn, `py_watchdog` reads it, and nobody waits for
 //! anybody: a loop that is asleep is not woken to find out that it is well.
 //!
-//! Only the loop's thread writes (but for `interrupted`, which is for whoever interrupts), and each
-//! number is for itself, so Relaxed is enough; but who sees that a turn has begun must not take
-//! the beginning of an older one for its own (`tests/loom_pulse.rs`).
+//! Only the loop's thread writes, and each number is for itself, so Relaxed is enough; but who sees
+//! that a turn has begun must not take the beginning of an older one for its own
+//! (`tests/loom_pulse.rs`).
 
 use crate::sync::{
     AtomicU64,
@@ -28,8 +28,6 @@ pub struct Pulse {
     histogram: [AtomicU64; BUCKETS],
     /// Python's number for the thread that runs the loop.
     thread: AtomicU64,
-    /// One more than the last turn that was interrupted.
-    interrupted: AtomicU64,
 }
 
 /// What was read.
@@ -53,7 +51,6 @@ impl Pulse {
             longest: AtomicU64::new(0),
             histogram: std::array::from_fn(|_| AtomicU64::new(0)),
             thread: AtomicU64::new(0),
-            interrupted: AtomicU64::new(0),
         }
     }
 
@@ -95,20 +92,6 @@ impl Pulse {
         false
     }
 
-    /// As [`turned`](Self::turned), less than about a microsecond after it: not worth a look at the
-    /// clock. The turn that runs now then seems to have begun that much earlier. `false`, and
-    /// nothing noted: after a rest.
-    #[inline]
-    pub fn turned_at_once(&self) -> bool {
-        if self.since.load(Relaxed) == 0 {
-            return false;
-        }
-        let bucket = &self.histogram[0];
-        bucket.store(bucket.load(Relaxed) + 1, Relaxed);
-        self.turns.store(self.turns.load(Relaxed) + 1, Release);
-        true
-    }
-
     /// The thread waits, or leaves the loop.
     #[inline]
     pub fn rests(&self) {
@@ -129,13 +112,6 @@ impl Pulse {
             0 => None,
             since => Some((turn, now.saturating_sub(since))),
         }
-    }
-
-    /// Whether `turn` runs still and is to be interrupted by the caller: once, for the exception
-    /// may be on its way out when the next one would come.
-    pub fn is_to_be_interrupted(&self, turn: u64, now: u64) -> bool {
-        let runs = self.awake_for(now).is_some_and(|(this, _)| this == turn);
-        runs && self.interrupted.swap(turn.wrapping_add(1), Relaxed) != turn.wrapping_add(1)
     }
 
     /// What was noted so far.
@@ -177,16 +153,13 @@ mod tests {
         assert!(pulse.begins(1), "after a rest");
         assert!(!pulse.turned(501));
         assert!(!pulse.turned(3_000_501));
-        assert!(pulse.turned_at_once());
-        assert_eq!(pulse.awake_for(3_000_510), Some((3, 9)));
+        assert_eq!(pulse.awake_for(3_000_510), Some((2, 9)));
         pulse.rests();
-        // Nothing has run since.
-        assert!(!pulse.turned_at_once());
         assert!(pulse.turned(9_000_000) && pulse.is_awake());
         let read = pulse.read();
-        assert_eq!((read.turns, read.longest), (3, 3_000_000));
-        assert_eq!((read.histogram[0], read.histogram[12]), (2, 1));
-        assert_eq!(read.histogram.iter().sum::<u64>(), 3);
+        assert_eq!((read.turns, read.longest), (2, 3_000_000));
+        assert_eq!((read.histogram[0], read.histogram[12]), (1, 1));
+        assert_eq!(read.histogram.iter().sum::<u64>(), 2);
     }
 
     #[test]
@@ -195,17 +168,5 @@ mod tests {
         assert_eq!(bucket(1023), 0);
         assert_eq!(bucket(1024), 1);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-    }
-
-    #[test]
-    fn a_turn_is_interrupted_once() {
-        let pulse = Pulse::new();
-        assert!(!pulse.is_to_be_interrupted(0, 10), "it rests");
-        pulse.begins(1);
-        assert!(pulse.is_to_be_interrupted(0, 10));
-        assert!(!pulse.is_to_be_interrupted(0, 10));
-        pulse.turned(20);
-        assert!(!pulse.is_to_be_interrupted(0, 30), "it has ended");
-        assert!(pulse.is_to_be_interrupted(1, 30));
     }
 }

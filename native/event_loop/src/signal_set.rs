@@ -1,17 +1,17 @@
-//! A set of signals of the operating system: number N is bit N - 1. The native library has two of
-//! each loop, those it wants and those that came (`py_nif/src/loops/signals.rs`). Loom runs this
+//! A set of signals of the operating system: number N is bit N - 1. The native library has two for
+//! each loop, those it wants and those that arrived (`py_nif/src/loops/signals.rs`). Loom runs this
 //! very file (`tests/loom_signal_set.rs`).
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Any thread. `AcqRel` throughout, but for the one cheap look: signals are rare, and nobody wants
-/// to think about their order.
+/// For any thread. `AcqRel` throughout, except for the one cheap check: signals are rare, and the
+/// strict order is easier to reason about.
 #[derive(Debug)]
 pub struct SignalSet {
     bits: AtomicU64,
 }
 
-/// The bit of a signal from 1 to 64; none for other numbers.
+/// The bit of a signal from 1 to 64; 0 for other numbers.
 fn bit(number: i32) -> u64 {
     match number {
         1..=64 => 1 << (number - 1),
@@ -28,31 +28,31 @@ impl SignalSet {
         }
     }
 
-    /// Whether there is any: a turn's look, a plain load. Relaxed: the wake that follows `insert`
-    /// orders it, and a turn that just misses it is followed by another.
+    /// Whether it contains any: the check of each turn, a plain load. Relaxed: the wake that
+    /// follows `insert` orders it, and a turn that just misses a signal is followed by another.
     #[inline]
     #[must_use]
     pub fn any(&self) -> bool {
         self.bits.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether this one is in it.
+    /// Whether it contains this signal.
     #[must_use]
     pub fn contains(&self, number: i32) -> bool {
         self.bits.load(Ordering::Acquire) & bit(number) != 0
     }
 
-    /// Adds one; twice is once, as with signals.
+    /// Adds a signal; repeated ones are merged, as with signals.
     pub fn insert(&self, number: i32) {
         self.bits.fetch_or(bit(number), Ordering::AcqRel);
     }
 
-    /// Takes one out.
+    /// Removes a signal.
     pub fn remove(&self, number: i32) {
         self.bits.fetch_and(!bit(number), Ordering::AcqRel);
     }
 
-    /// Empties it; answers the numbers that were in it.
+    /// Empties it; returns the numbers that were in it.
     pub fn take(&self) -> impl Iterator<Item = i32> {
         let taken = self.bits.swap(0, Ordering::AcqRel);
         (1..=64).filter(move |number| taken & bit(*number) != 0)

@@ -1,5 +1,6 @@
-//! The atomics of all that is lock-free here, and the locks beside some of them: the standard ones,
-//! or loom's when the model checker runs. Those files are checked as they are; only this switch differs.
+//! The atomics of all lock-free code here, and the locks beside some of them: the standard ones, or
+//! loom's when the model checker runs. The files themselves are checked unchanged; only this file
+//! differs.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{

@@ -1,12 +1,12 @@
-//! Deadlines, earliest first, with cheap cancelling. The native loop keeps its `call_later`
-//! handles here; not shared, it lives on the loop's thread.
+//! Deadlines, earliest first, with cheap cancelling. The native loop keeps its `call_later` handles
+//! here; not shared, it belongs to the loop's thread.
 //!
-//! New values wait beside the heap until the loop looks at its timers: those that are due by
-//! then, or cancelled, never enter it. All that are due are taken at once and sorted.
+//! New values wait beside the heap until the loop checks its timers: those that are due by then, or
+//! cancelled, never enter it. All that are due are taken at once and sorted.
 //!
-//! Cancelling only flags the value, which its holder does: most timers are timeouts that never
-//! fire. Flagged entries are dropped when they are the newest or reach the top, or all together
-//! once they are the majority, so they cost amortised constant time and never pile up.
+//! Cancelling only sets a flag in the value, which its holder does: most timers are timeouts that
+//! never fire. Flagged entries are dropped when they are the newest or reach the top, or all
+//! together once they are the majority, so they cost amortised constant time and never accumulate.
 //!
 //! Why std's binary heap: measured against a 4-ary one (safe code, whole entries or keys only),
 //! 24-byte entries, ns per operation. Popping is what a waiting loop notices; the rest is small
@@ -22,13 +22,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A value that can be called off while it waits for its time.
+/// A value that can be cancelled while it waits for its time.
 pub trait Cancel {
-    /// Whether it was called off. Once true it stays true.
+    /// Whether it was cancelled. Once true it stays true.
     fn is_cancelled(&self) -> bool;
-
-    /// It is no longer new: it goes into the heap, perhaps for long.
-    fn settles(&self) {}
 }
 
 impl<T: Cancel> Cancel for std::sync::Arc<T> {
@@ -51,7 +48,7 @@ impl<T> Entry<T> {
 }
 
 impl<T> Ord for Entry<T> {
-    /// Turned round, as std's heap has the greatest on top.
+    /// Reversed, because std's heap has the greatest on top.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.when_ns, other.seq).cmp(&(self.when_ns, self.seq))
     }
@@ -74,18 +71,18 @@ impl<T> Eq for Entry<T> {}
 /// Values by deadline; equal deadlines in the order of their scheduling.
 pub struct TimerHeap<T: Cancel> {
     heap: BinaryHeap<Entry<T>>,
-    /// Those that came since the loop last looked, in the order of their scheduling.
+    /// Values added since the loop last checked, in the order of their scheduling.
     fresh: Vec<Entry<T>>,
     seq: u64,
     cancelled: usize,
-    /// Cancelled values that left the heap, for the caller to drop at a time of its choosing.
+    /// Cancelled values that left the heap, for the caller to drop when it is safe.
     buried: Vec<T>,
 }
 
 impl<T: Cancel> TimerHeap<T> {
-    /// So few cancelled entries are not worth a walk through the heap.
+    /// This few cancelled entries are not worth going through the heap.
     const TOLERATED: usize = 64;
-    /// Room for so many new values is kept.
+    /// Space for this many new values is kept.
     const KEPT: usize = 1024;
 
     /// No timers.
@@ -110,8 +107,8 @@ impl<T: Cancel> TimerHeap<T> {
         });
     }
 
-    /// The caller has just flagged one of the values in here. Drops it if it is the newest, and
-    /// all flagged ones once they are over half of the heap and more than a few.
+    /// The caller has just flagged one of the values in here. Drops it if it is the newest, and all
+    /// flagged ones once they are over half of the heap and more than a few.
     pub fn note_cancelled(&mut self) {
         self.cancelled = self.len().min(self.cancelled + 1);
         if let Some(newest) = self.fresh.pop_if(|entry| entry.value.is_cancelled()) {
@@ -136,7 +133,8 @@ impl<T: Cancel> TimerHeap<T> {
     }
 
     /// As [`next_deadline`](Self::next_deadline), unless something is due by `now_ns`: then the
-    /// deadline of one that is, perhaps not the earliest, and the new ones need not settle.
+    /// deadline of one that is due, perhaps not the earliest, and new values need not enter the
+    /// heap.
     pub fn next_deadline_by(&mut self, now_ns: u64) -> Option<u64> {
         let due = |entry: &&Entry<T>| entry.when_ns <= now_ns && !entry.value.is_cancelled();
         match self.fresh.iter().find(due) {
@@ -145,7 +143,7 @@ impl<T: Cancel> TimerHeap<T> {
         }
     }
 
-    /// The earliest value whose time has come by `now_ns`; never a cancelled one.
+    /// The earliest value that is due by `now_ns`; never a cancelled one.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<T> {
         if self.next_deadline()? > now_ns {
             return None;
@@ -153,7 +151,7 @@ impl<T: Cancel> TimerHeap<T> {
         self.heap.pop().map(|entry| entry.value)
     }
 
-    /// Hands out all values whose time has come by `now_ns`, earliest first; no cancelled ones.
+    /// Passes all values that are due by `now_ns` to `take`, earliest first; no cancelled ones.
     pub fn take_due(&mut self, now_ns: u64, mut take: impl FnMut(T)) {
         let mut due = self.settle_after(Some(now_ns));
         let sorted = due.is_empty();
@@ -168,25 +166,25 @@ impl<T: Cancel> TimerHeap<T> {
         self.keep_room(due);
     }
 
-    /// The cancelled values that have left the heap since the last call. Dropping one may run
-    /// code of its own (a Python object's), which must not meet a heap that is being changed.
+    /// The cancelled values that have left the heap since the last call. Dropping one may run its
+    /// own code (a Python object's), which must not run while the heap is being changed.
     pub fn take_buried(&mut self) -> Vec<T> {
         std::mem::take(&mut self.buried)
     }
 
-    /// How many are inside, cancelled ones included.
+    /// How many values are inside, cancelled ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len() + self.fresh.len()
     }
 
-    /// Whether nothing is inside.
+    /// Whether no value is inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty() && self.fresh.is_empty()
     }
 
-    /// How many are inside and were not reported as cancelled.
+    /// How many values are inside that were not reported as cancelled.
     #[must_use]
     pub fn live_len(&self) -> usize {
         self.len().saturating_sub(self.cancelled)
@@ -198,26 +196,26 @@ impl<T: Cancel> TimerHeap<T> {
         all.map(|entry| &entry.value)
     }
 
-    /// Drops everything.
+    /// Drops all values.
     pub fn clear(&mut self) {
         self.heap.clear();
         self.fresh.clear();
         self.cancelled = 0;
     }
 
-    /// Takes everything out, in any order, cancelled ones included.
+    /// Takes all values out, in any order, cancelled ones included.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.cancelled = 0;
         let all = self.heap.drain().chain(self.fresh.drain(..));
         all.map(|entry| entry.value)
     }
 
-    /// The new ones go into the heap.
-    pub fn settle(&mut self) {
+    /// Moves new values into the heap.
+    fn settle(&mut self) {
         self.settle_after(None);
     }
 
-    /// The new ones go into the heap, but for those that are due by `due_ns`: they are the answer.
+    /// Moves new values into the heap, except for those that are due by `due_ns`, which it returns.
     fn settle_after(&mut self, due_ns: Option<u64>) -> Vec<Entry<T>> {
         if self.fresh.is_empty() {
             return Vec::new();
@@ -231,7 +229,6 @@ impl<T: Cancel> TimerHeap<T> {
             true => std::mem::take(&mut fresh),
             false => fresh.extract_if(.., is_due).collect(),
         };
-        fresh.iter().for_each(|entry| entry.value.settles());
         if self.heap.is_empty() {
             // All at once, in linear time.
             let heap = std::mem::replace(&mut self.heap, fresh.into());
@@ -251,7 +248,7 @@ impl<T: Cancel> TimerHeap<T> {
         }
     }
 
-    /// The earliest in the heap, if it is due; cancelled ones are buried.
+    /// The earliest in the heap, if it is due; cancelled ones are moved to `buried`.
     fn pop_by(&mut self, now_ns: u64) -> Option<Entry<T>> {
         while self.heap.peek()?.when_ns <= now_ns {
             let entry = self.heap.pop()?;
@@ -277,7 +274,7 @@ impl<T: Cancel> TimerHeap<T> {
 
     fn bury(&mut self, entry: Entry<T>) {
         self.buried.push(entry.value);
-        // Saturating: it may not have been noted yet.
+        // Saturating: it may not have been reported yet.
         self.cancelled = self.cancelled.saturating_sub(1);
     }
 }

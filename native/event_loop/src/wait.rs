@@ -1,27 +1,27 @@
-//! The adaptive part of waiting, as pure logic: how long a loop spins before it sleeps, and
-//! who keeps the next deadline while it is parked. The native library's turn asks here.
+//! The adaptive part of waiting, as pure logic: how long a loop spins before it sleeps, and what
+//! keeps the next deadline while it is parked. The native library's turn uses it.
 
 use std::sync::OnceLock;
 
-/// How a loop waits. All in nanoseconds; tunable per loop.
+/// How a loop waits. All in nanoseconds; can be set per loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPolicy {
     /// The first spin. Sleeping and being woken takes about as long, more on a virtual machine.
     pub spin_start_ns: u64,
     /// The longest spin; 0 never spins.
     pub spin_max_ns: u64,
-    /// After a wait shorter than this, spinning is tried: it may have been little more than two
-    /// sleeping CPUs' wake-ups, one there and one back.
+    /// After a wait shorter than this, spinning is tried: such a wait may have been little more
+    /// than the wake-ups of two sleeping CPUs, one in each direction.
     pub short_ns: u64,
     /// How long a warm loop waits on its epoll set itself before it parks; 0 parks at once.
     pub direct_ns: u64,
     /// Deadlines nearer than this go into the timerfd, later ones to the BEAM.
     pub near_timer_ns: u64,
-    /// Deadlines nearer than this a thread that sleeps keeps by itself: one wake-up, in time,
-    /// where the BEAM's takes three threads, and comes early so that the rest can be exact.
+    /// Deadlines nearer than this are kept by the sleeping thread itself: one wake-up, on time. The
+    /// BEAM's takes three threads, and is early so that the rest can be exact.
     pub own_timer_ns: u64,
-    /// How long before a deadline the BEAM wakes the loop: its timers have 1 ms grain and fire
-    /// up to 1 ms late. The rest is waited for precisely.
+    /// How long before a deadline the BEAM wakes the loop: its timers have a resolution of 1 ms and
+    /// fire up to 1 ms late. The rest is waited for precisely.
     pub beam_margin_ns: u64,
 }
 
@@ -40,7 +40,7 @@ impl Default for WaitPolicy {
 }
 
 impl WaitPolicy {
-    /// Waits on the epoll set itself for this long; with 0 all waiting is left to the BEAM.
+    /// Waits on the epoll set itself for this long; with 0 the BEAM does all waiting.
     pub fn wait_directly(&mut self, ns: u64) {
         self.direct_ns = ns;
         if ns == 0 {
@@ -49,17 +49,18 @@ impl WaitPolicy {
     }
 }
 
-/// How long to spin, learnt from how often it paid.
+/// How long to spin, learned from how often it paid off.
 ///
-/// Grows by half on a hit, and gives up after [`PATIENCE`](Self::PATIENCE) misses in a row: an
-/// idle loop must not burn. It tries again, with one probe, when a real wait was short. Short is
-/// more than a spin lasts: a wait that includes two sleeping CPUs' wake-ups, one there and one
-/// back, is much shorter if neither sleeps. So some probes are in vain, and after one that was,
-/// a few short waits pass without.
+/// The time grows by half after a hit, and becomes zero after [`PATIENCE`](Self::PATIENCE) misses
+/// in a row: an idle loop must not use the CPU. Spinning is tried again, with one probe, when a
+/// real wait was short. A short wait is longer than a spin: a wait that includes the wake-ups of
+/// two sleeping CPUs, one in each direction, is much shorter if neither sleeps. So some probes
+/// fail, and after a failed probe, a few short waits pass without one.
 ///
-/// Where others want the CPU, a spin only keeps them away, perhaps the very one it waits for. So
-/// it ends at once when that is [seen](Self::crowded), and no probe is made for a while, longer
-/// each time, until many hits in between show that it was an accident.
+/// Where other threads want the CPU, a spin only keeps them off it, perhaps the very one that it
+/// waits for. So it ends at once when that is [noticed](Self::crowded), and no probe is made for a
+/// while. This time grows with each occurrence, until many hits in between show that it was an
+/// accident.
 #[derive(Debug, Clone)]
 pub struct Spin {
     start: u64,
@@ -67,30 +68,30 @@ pub struct Spin {
     short: u64,
     budget: u64,
     misses: u32,
-    /// Since the CPU was found crowded, or since that was half forgotten.
+    /// Hits since the last contention for the CPU, or since half of it was forgotten.
     hits: u32,
-    /// Short waits to let pass before the next probe, and how many the next crowd brings.
+    /// How many short waits pass before the next probe, and how many after the next contention.
     rest: u32,
     next_rest: u32,
 }
 
 impl Spin {
-    /// Misses in a row after which it gives up.
+    /// After this many misses in a row it stops spinning.
     pub const PATIENCE: u32 = 3;
-    /// The short waits without a probe after one was in vain.
+    /// How many short waits pass without a probe after a failed one.
     pub const PAUSE: u32 = 32;
-    /// The same after the CPU was found crowded once, and the most.
+    /// The same after contention for the CPU: the first and the greatest value.
     pub const RESTS: (u32, u32) = (16, 4096);
-    /// So many hits halve the time without a probe that the next crowd brings.
+    /// This many hits halve the time without a probe after the next contention.
     pub const TRUST: u32 = 16;
 
-    /// For this machine: on a single CPU a spin only keeps away the thread it waits for.
+    /// For this machine: on a single CPU a spin only delays the thread that it waits for.
     #[must_use]
     pub fn new(policy: &WaitPolicy) -> Self {
-        // Asked once: it reads several files, which takes longer than making a loop.
+        // Read once: it reads several files, which takes longer than creating a loop.
         static CPUS: OnceLock<usize> = OnceLock::new();
         let cpus = CPUS.get_or_init(|| {
-            // Not knowing the number of CPUs is no reason to assume more than one.
+            // If the number of CPUs is unknown, assume one.
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
         });
         Self::with_cpus(policy, *cpus)
@@ -112,7 +113,7 @@ impl Spin {
         }
     }
 
-    /// How long it spins when nothing is known, in nanoseconds; 0 if it never does.
+    /// How long it spins before anything is known, in nanoseconds; 0 if it never does.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.start
@@ -124,7 +125,7 @@ impl Spin {
         self.budget
     }
 
-    /// The spin met an event.
+    /// The spin ended with an event.
     pub fn hit(&mut self) {
         self.misses = 0;
         self.hits += 1;
@@ -139,7 +140,7 @@ impl Spin {
             .min(self.max);
     }
 
-    /// The spin ended without one.
+    /// The spin ended without an event.
     pub fn miss(&mut self) {
         self.misses += 1;
         if self.misses >= Self::PATIENCE {
@@ -148,13 +149,13 @@ impl Spin {
         }
     }
 
-    /// The CPU was handed to whom it waited for, and back with an event. That pays, but does not
-    /// show that nobody else wants the CPU, as a [hit](Self::hit) does.
+    /// The CPU was passed to the thread that the spin waited for, and back with an event. That pays
+    /// off, but does not show that no other thread wants the CPU, as a [hit](Self::hit) does.
     pub fn handed_over(&mut self) {
         self.misses = 0;
     }
 
-    /// While it spun, somebody else had the CPU.
+    /// While it spun, another thread had the CPU.
     pub fn crowded(&mut self) {
         self.budget = 0;
         self.hits = 0;
@@ -176,7 +177,7 @@ impl Spin {
     }
 }
 
-/// Who wakes a parked loop for its next deadline.
+/// What wakes a parked loop for its next deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerPlan {
     /// There is no deadline.
@@ -190,8 +191,8 @@ pub enum TimerPlan {
     },
 }
 
-/// Decides who keeps `deadline`. The BEAM is cheap but coarse, so it only ever wakes the loop
-/// some time before, and what is left is near enough for the timerfd.
+/// Decides what keeps `deadline`. The BEAM is cheap but coarse, so it only wakes the loop some time
+/// before, and what is left is near enough for the timerfd.
 #[must_use]
 pub fn plan_timer(now: u64, deadline: Option<u64>, policy: &WaitPolicy) -> TimerPlan {
     let Some(deadline) = deadline else {
@@ -210,7 +211,7 @@ pub fn plan_timer(now: u64, deadline: Option<u64>, policy: &WaitPolicy) -> Timer
 mod tests {
     use super::*;
 
-    /// One whose first probe met something.
+    /// One whose first probe ended with an event.
     fn spin() -> Spin {
         let mut spin = Spin::with_cpus(&WaitPolicy::default(), 2);
         assert_eq!(spin.budget(), 0, "nothing is known yet");
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(spin.budget(), 0);
     }
 
-    /// Short waits until it is tried again.
+    /// How many short waits pass until it is tried again.
     fn waits(spin: &mut Spin) -> u32 {
         let mut count = 0;
         while spin.budget() == 0 {
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "long ones do not count");
         assert_eq!(spin.budget(), 50_000);
         spin.miss();
-        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "it was in vain");
+        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "it failed");
         spin.hit();
         spin.miss();
         assert_eq!(spin.budget(), 75_000, "after a hit it is patient again");

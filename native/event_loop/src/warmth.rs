@@ -1,24 +1,24 @@
-//! Whether a loop is warm: something may come soon, so that it waits on its epoll set itself for a
-//! while before it parks. The native library's waiting asks here.
+//! Whether a loop is warm: an event is likely soon, so it waits on its epoll set itself for a while
+//! before it parks. The native library's waiting uses it.
 //!
-//! A loop that was woken by an event is warm. One that slept until a deadline may be or not: a timer
-//! that asks somebody something gets an answer soon, one that only counts seconds does not, and
-//! would get up twice each time, at its deadline and at the end of the direct wait. So it does what
-//! would have been right the last time, and parks at once if there was none.
+//! A loop that an event woke is warm. One that slept until a deadline may be warm or not: a timer
+//! that sends a request is followed by a reply soon; one that only counts seconds is not, and would
+//! wake its thread twice each time, at the deadline and at the end of the direct wait. So the loop
+//! does what would have been right the last time, and parks at once if no event followed.
 
-/// Of one thread.
+/// The state of one thread.
 #[derive(Debug, Clone)]
 pub struct Warmth {
     /// How long a direct wait lasts.
     direct_ns: u64,
-    /// The last sleep was ended by a deadline.
+    /// A deadline ended the last sleep.
     timed: bool,
-    /// The last time it was, an event came soon after.
+    /// The last time a deadline did, an event came soon after.
     events_follow: bool,
 }
 
 impl Warmth {
-    /// Of a loop whose direct waits last `direct_ns` nanoseconds; 0 for one that has none.
+    /// For a loop whose direct waits last `direct_ns` nanoseconds; 0 for a loop without.
     #[must_use]
     pub fn new(direct_ns: u64) -> Self {
         Self {
@@ -34,7 +34,8 @@ impl Warmth {
         self.direct_ns > 0 && (!self.timed || self.events_follow)
     }
 
-    /// A direct wait is over, or a spin that made it needless. `met`: something happened in it.
+    /// A direct wait has ended, or a spin that made it unnecessary. `met`: something happened in
+    /// it.
     pub fn waited(&mut self, met: bool) {
         if self.timed {
             self.events_follow = met;
@@ -42,10 +43,10 @@ impl Warmth {
         self.timed = false;
     }
 
-    /// A parked sleep of `ns` nanoseconds is over. `timed`: its deadline has come or is near, and
+    /// A parked sleep of `ns` nanoseconds has ended. `timed`: its deadline has come or is near, and
     /// nothing else has happened.
     pub fn slept(&mut self, ns: u64, timed: bool) {
-        // There was no direct wait before it; one would have met what came.
+        // There was no direct wait before it; a direct wait would have received what came.
         if self.timed && !timed && ns < self.direct_ns {
             self.events_follow = true;
         }
@@ -111,7 +112,7 @@ mod tests {
         assert!(warmth.is_warm());
         warmth.waited(false);
         warmth.slept(LONG, true);
-        assert!(!warmth.is_warm(), "it came late: no word of timers");
+        assert!(!warmth.is_warm(), "it came late: says nothing about timers");
     }
 
     #[test]

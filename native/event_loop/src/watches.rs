@@ -1,20 +1,18 @@
-//! Who wants to hear about which descriptor: at most one reader and one writer each. Keeps
-//! the epoll set in step with that. `event_loop` holds it behind a mutex.
+//! The watches of a loop: at most one reader and one writer per descriptor. Keeps the epoll set in
+//! agreement with them. `event_loop` has it behind a mutex.
 //!
-//! Descriptor numbers are reused, and their owners may close them behind our back. So each
-//! registration carries a *generation* in its epoll token, and an event of an older one is
-//! dropped; each watch carries a *serial*, and an id of an older one is stale.
+//! Descriptor numbers are reused, and their owners may close them without telling the loop. So each
+//! registration has a *generation* in its epoll token, and an event of an older one is dropped;
+//! each watch has a *serial*, and an id of an older one is stale.
 
 use crate::epoll::{EpollSet, RawEvent};
 use crate::error::{Error, Result};
-use early::Early;
 use fd_hash::FdHasher;
 use slot::{Slot, Watch};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::os::fd::RawFd;
 
-mod early;
 mod fd_hash;
 mod slot;
 mod words;
@@ -23,14 +21,13 @@ pub use words::{Direction, Mode, Ready, WatchId};
 
 /// All watches of one loop.
 ///
-/// A hash table, not an array by number: numbers are dense in the process but not in a loop.
-/// With thousands of loops an array would cost each of them the space of all descriptors.
+/// A hash table, not an array by number: numbers are dense in the process but not in a loop. With
+/// thousands of loops an array would cost each of them the space of all descriptors.
 #[derive(Debug, Default)]
 pub struct Watches {
     slots: HashMap<RawFd, Slot, BuildHasherDefault<FdHasher>>,
     generation: u32,
     serial: u64,
-    early: Vec<Early>,
 }
 
 impl Watches {
@@ -40,12 +37,12 @@ impl Watches {
         Self::default()
     }
 
-    /// Tells `key` about `fd` from now on, instead of the key of that direction before.
+    /// Reports events of `fd` to `key` from now on, instead of the previous key of that direction.
     ///
     /// # Errors
     /// [`BadFd`](Error::BadFd) for a closed number, [`NotPollable`](Error::NotPollable) for a
-    /// regular file; then nobody watches it any more. `Os` when the kernel lacks memory; then
-    /// nothing has changed.
+    /// regular file; then it is not watched any more. `Os` if the kernel lacks memory; then nothing
+    /// has changed.
     pub fn watch(
         &mut self,
         set: &EpollSet,
@@ -64,18 +61,17 @@ impl Watches {
             serial,
             mode,
             paused: false,
-            early: false,
         };
         let slot = self
             .slots
             .entry(fd)
             .or_insert_with(|| Slot::new(fresh(&mut self.generation)));
         let before = slot.side(dir).replace(watch);
-        // Replacing a watch asks the kernel even if the interest is the same: the number may
-        // have been closed and reused since, and a new edge watch must hear what is ready now.
+        // Replacing a watch updates the kernel even if the interest is the same: the number may
+        // have been closed and reused since, and a new edge watch must report what is ready now.
         let mut outcome = slot.register(set, fd, before.is_some());
         if outcome == Err(Error::Os(libc::ENOENT)) {
-            // The number was reused: the other direction's watch spoke of the old descriptor.
+            // The number was reused: the other direction's watch belonged to the old descriptor.
             *slot = Slot::new(fresh(&mut self.generation));
             *slot.side(dir) = Some(watch);
             outcome = slot.register(set, fd, false);
@@ -101,14 +97,14 @@ impl Watches {
         }
     }
 
-    /// Ends a watch. `false` when it was gone already.
+    /// Ends a watch. `false` if it had ended already.
     pub fn unwatch(&mut self, set: &EpollSet, id: WatchId, dir: Direction) -> bool {
         self.find(id, dir).is_some() && self.unwatch_fd(set, id.fd, dir).is_some()
     }
 
-    /// Ends whatever watch `fd` has in this direction and answers its key.
+    /// Ends any watch of `fd` in this direction and returns its key.
     ///
-    /// What the kernel has silenced may stay in its set: it says nothing, whatever becomes of the
+    /// A disabled entry may stay in the kernel's set: it reports nothing, whatever happens to the
     /// descriptor and its duplicates, and the next watch of it takes one call, not two.
     pub fn unwatch_fd(&mut self, set: &EpollSet, fd: RawFd, dir: Direction) -> Option<u64> {
         let slot = self.slots.get_mut(&fd)?;
@@ -125,15 +121,16 @@ impl Watches {
         Some(watch.key)
     }
 
-    /// Keeps the watch but tells it nothing until resumed. Twice is once.
+    /// Keeps the watch but reports nothing until it is resumed. Repeated calls have no further
+    /// effect.
     ///
     /// # Errors
-    /// [`Stale`](Error::Stale) when the watch is gone, `Os` when the kernel refused.
+    /// [`Stale`](Error::Stale) if the watch is gone, `Os` if the kernel rejected it.
     pub fn pause(&mut self, set: &EpollSet, id: WatchId, dir: Direction) -> Result<()> {
         self.set_paused(set, id, dir, true)
     }
 
-    /// As [`pause`](Self::pause), for whatever watch `fd` has in this direction.
+    /// As [`pause`](Self::pause), for any watch of `fd` in this direction.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -147,7 +144,7 @@ impl Watches {
         self.pause(set, id, dir)
     }
 
-    /// Tells a paused watch again. Twice is once.
+    /// Resumes a paused watch. Repeated calls have no further effect.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -174,8 +171,8 @@ impl Watches {
         outcome
     }
 
-    /// Ends both watches of `fd`, before it is closed: a duplicate of it elsewhere would keep
-    /// the kernel's entry alive. Fine for a number that is closed or was never watched.
+    /// Ends both watches of `fd`; call it before `fd` is closed, because a duplicate elsewhere
+    /// would keep the kernel's entry alive. A number that is closed or was never watched is fine.
     pub fn forget_fd(&mut self, set: &EpollSet, fd: RawFd) {
         if let Some(slot) = self.slots.remove(&fd) {
             slot.deregister(set, fd);
@@ -213,9 +210,9 @@ impl Watches {
         watched.map(|(fd, _)| *fd)
     }
 
-    /// Finds out whom an event concerns. Every polled event must come through here: the kernel
-    /// has silenced a oneshot descriptor by reporting it, and this is where that is noted, and
-    /// where the direction that did not fire is armed again.
+    /// Determines which watches an event concerns. Every polled event must pass through here: the
+    /// kernel has disabled a oneshot descriptor by reporting it, and this records that, and enables
+    /// the direction that did not fire again.
     pub fn resolve(&mut self, set: &EpollSet, event: &RawEvent) -> Ready {
         let (fd, generation) = untoken(event.token);
         let mut ready = Ready {
@@ -233,7 +230,7 @@ impl Watches {
         };
         (ready.read, ready.write) = slot.fire(event);
         if slot.has_oneshot() {
-            // It may have just fired, which leaves something to change.
+            // It may have just fired, so the entry may need an update.
             let outcome = slot.register(set, fd, false);
             self.drop_if_gone(fd, outcome);
         }
@@ -245,8 +242,8 @@ impl Watches {
         (watch.serial == id.serial).then_some(watch)
     }
 
-    /// The kernel no longer knows the descriptor: it was closed behind our back, and what was
-    /// watched is no more.
+    /// The kernel no longer has the descriptor: it was closed without telling the loop, and its
+    /// watches end.
     fn drop_if_gone(&mut self, fd: RawFd, outcome: Result<()>) -> bool {
         let gone = matches!(
             outcome,
@@ -259,7 +256,7 @@ impl Watches {
     }
 }
 
-/// Wraps after 2^32 registrations; a stale event would have to wait for exactly that one.
+/// Wraps after 2^32 registrations; a stale event would have to be exactly that old.
 fn fresh(generation: &mut u32) -> u32 {
     *generation = generation.wrapping_add(1);
     *generation

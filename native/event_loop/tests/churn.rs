@@ -21,14 +21,14 @@ const EACH: u64 = 2_000;
 struct Key {
     fd: AtomicI32,
     told: AtomicU64,
-    /// The ticket since which it must hear nothing; 0 while it may.
+    /// The ticket from which on it must get no events; 0 while it may.
     silent_since: AtomicU64,
 }
 
 struct Scene {
     events: EventLoop,
     keys: Vec<Key>,
-    /// Orders "the watch had ended" and "the owner began to look" across threads.
+    /// Orders "the watch had ended" and "the owner began to poll" across threads.
     tickets: AtomicU64,
     /// Polls the owner has finished.
     rounds: AtomicU64,
@@ -47,9 +47,9 @@ impl Scene {
             .store(self.ticket(), Ordering::SeqCst);
     }
 
-    /// Until the owner has polled and resolved at least once, from beginning to end: whatever
-    /// is wrongly told about a silent key has been told then. Two rounds, for the first may
-    /// have begun before.
+    /// Waits until the owner has polled and resolved at least once, from beginning to end: any
+    /// wrong event for a silent key has been reported then. Two rounds, because the first may have
+    /// begun before.
     fn await_round(&self) {
         let before = self.rounds.load(Ordering::SeqCst);
         while self.rounds.load(Ordering::SeqCst) < before + 2 {
@@ -62,7 +62,8 @@ impl Scene {
         &self.keys[usize::try_from(key).unwrap()]
     }
 
-    /// Until the owner has told `key` once more. The watchdog ends it if that never comes.
+    /// Waits until the owner has reported `key` once more. The watchdog ends the test if that never
+    /// happens.
     fn await_told(&self, key: u64) {
         let before = self.key(key).told.load(Ordering::SeqCst);
         while self.key(key).told.load(Ordering::SeqCst) == before {
@@ -98,7 +99,7 @@ fn open(random: &mut Random) -> (OwnedFd, Box<dyn Write>) {
     }
 }
 
-/// One descriptor's life. `loud` ones get a byte and must be told; quiet ones must not.
+/// The life of one descriptor. `loud` ones get a byte and must be reported; quiet ones must not.
 fn live(scene: &Scene, random: &mut Random, key: u64) {
     let events = &scene.events;
     let loud = random.one_in(2);
@@ -127,11 +128,11 @@ fn live(scene: &Scene, random: &mut Random, key: u64) {
         0 => assert!(events.unwatch(id, Direction::Read)),
         1 => events.forget_fd(number),
         _ => {
-            // Behind the loop's back, and still readable. With the duplicate the kernel's entry
-            // lives on under this number, and goes on firing.
+            // Without telling the loop, and still readable. With the duplicate the kernel's entry
+            // lives on under this number, and keeps firing.
             let duplicate = random.one_in(2).then(|| fd.try_clone().unwrap());
-            // Until then it may be told; from here on only as long as the number is not watched
-            // anew, which is what the other keys check.
+            // Until then it may be reported; from here on only as long as the number is not watched
+            // again, which the other keys check.
             drop(fd);
             let (next, mut next_other) = open(random);
             let replaced = next.as_raw_fd() == number;
@@ -164,12 +165,12 @@ fn live_on(scene: &Scene, key: u64, fd: &OwnedFd, other: &mut dyn Write) {
     scene.silence(key);
 }
 
-/// Polls and checks whom the events reach; ends with what went wrong.
+/// Polls and checks which keys get events; ends with a description of the first wrong one.
 fn own(scene: &Scene) -> Result<(), String> {
     let (mut buf, mut ready) = (EventBuffer::new(), Vec::new());
     while !scene.done.load(Ordering::Acquire) {
         let began = scene.ticket();
-        // The timeout only notices the end of the test.
+        // The timeout is only for the end of the test.
         let mut polled = scene.events.poll_direct(&mut buf, Some(20_000_000));
         if polled == Ok(0) {
             polled = scene.events.poll_now(&mut buf); // a wake may have kept it from looking
@@ -178,7 +179,7 @@ fn own(scene: &Scene) -> Result<(), String> {
         scene.events.resolve_into(&buf, &mut ready);
         for told in ready.drain(..) {
             let (Some(key), None) = (told.read, told.write) else {
-                return Err(format!("nobody watches for writing: {told:?}"));
+                return Err(format!("no key watches for writing: {told:?}"));
             };
             let known = scene.key(key);
             if told.fd != known.fd.load(Ordering::SeqCst) {
@@ -214,8 +215,8 @@ fn no_event_reaches_a_wrong_key() {
         });
         let owner = scope.spawn(|| {
             if let Err(wrong) = own(scene) {
-                // The threads would wait for their events for ever, so the process ends here;
-                // written past the test's capture, which would swallow it.
+                // The threads would wait for their events forever, so the process ends here;
+                // written past the test's capture, which would hide it.
                 let _ = writeln!(std::io::stderr(), "told wrongly: {wrong}");
                 std::process::exit(101);
             }

@@ -1,5 +1,5 @@
-//! The programs of `cargo fuzz` (`fuzz/`), with random bytes instead of a fuzzer's: some
-//! thousand in each test, with a seed that is printed and can be given again.
+//! The programs of `cargo fuzz` (`fuzz/`), with random bytes instead of a fuzzer's: some thousand
+//! in each test, with a seed that is printed and can be passed in again.
 //!
 //! `FUZZ_SEED=7 FUZZ_INPUTS=100000 cargo test --test fuzz_core -- --nocapture`
 #![cfg(not(loom))]

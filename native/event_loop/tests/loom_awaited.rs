@@ -1,5 +1,5 @@
-//! Does everybody who waits for a value hear of it? All interleavings; a wake-up that is lost is a
-//! deadlock, which loom reports.
+//! Does every thread that waits for a value learn of its change? All interleavings; a lost wake-up
+//! is a deadlock, which loom reports.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
 #![cfg(loom)]
 

@@ -1,4 +1,4 @@
-//! Does every posted value come out once, in order, and is every edge told? All interleavings.
+//! Does every posted value come out once, in order, and is every edge reported? All interleavings.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
 #![cfg(loom)]
 
@@ -43,8 +43,8 @@ fn two_writers_and_a_reader() {
         takes += usize::from(!rest.is_empty());
         taken.extend(rest);
 
-        // Each take that found something was preceded by exactly one edge: no wake is missed
-        // and none is told twice.
+        // Each take that found something was preceded by exactly one edge: no wake is missed and
+        // none is reported twice.
         assert_eq!(edges, takes);
         for base in [10, 20] {
             let own: Vec<_> = taken.iter().filter(|v| **v / 10 * 10 == base).collect();
@@ -98,6 +98,6 @@ fn the_limit_holds_with_two_writers() {
         let accepted = usize::from(other.join().expect("writer")) + usize::from(mine);
         assert!(accepted >= 1);
         assert_eq!(inbox.take().count(), accepted);
-        assert!(accepted == 1, "nobody took in between");
+        assert!(accepted == 1, "nothing was taken in between");
     });
 }

@@ -1,4 +1,4 @@
-//! Is there one state at a time, whoever changes it? All interleavings.
+//! Is there one state at a time, whichever thread changes it? All interleavings.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
 #![cfg(loom)]
 
@@ -21,7 +21,8 @@ fn one_of_two_starts_it() {
     });
 }
 
-/// Who runs it next sees all that who ran it before did: `Cell` is an error otherwise.
+/// The next thread to run it sees everything that the previous one did: `Cell` is an error
+/// otherwise.
 #[test]
 fn one_runs_it_after_the_other() {
     loom::model(|| {
@@ -50,7 +51,7 @@ fn it_is_closed_or_runs_never_both() {
             let life = Arc::clone(&life);
             thread::spawn(move || match life.start() {
                 Ok(()) => {
-                    assert!(life.is_running(), "nobody closes it meanwhile");
+                    assert!(life.is_running(), "no other thread closes it");
                     life.stopped().expect("this one runs it");
                 }
                 Err(error) => assert_eq!(error, Error::Closed),

@@ -1,5 +1,5 @@
-//! Does a wake-up get lost? All interleavings of an owner, those who post to it and the BEAM.
-//! A lost wake-up leaves the owner asleep for ever, which loom reports as a deadlock.
+//! Does a wake-up get lost? All interleavings of an owner, the threads that post to it and the
+//! BEAM. A lost wake-up leaves the owner asleep forever, which loom reports as a deadlock.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
 #![cfg(loom)]
 
@@ -8,8 +8,8 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// With three preemptions this takes seconds and finds every bug put in on purpose so far: the
-/// flag cleared after the wake or asked for before the announcement, a wake that only looks,
+/// With three preemptions this takes seconds and has found every bug inserted on purpose so far:
+/// the flag cleared after the wake or requested before the announcement, a wake that only reads,
 /// stores in place of exchanges, relaxed orders. `LOOM_MAX_PREEMPTIONS=5` takes a minute.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -21,7 +21,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 struct Scene {
     parking: Parking,
     inbox: Inbox<u32>,
-    /// The descriptor is ready; the epoll fd is readable as long as this stands.
+    /// The descriptor is ready; the epoll fd is readable as long as this is set.
     event: AtomicBool,
     /// Requests to arm, and how many were made.
     requests: Mutex<usize>,
@@ -56,8 +56,8 @@ impl Scene {
         true
     }
 
-    /// What that process does: receive the message, and when the epoll fd is readable (here:
-    /// it is made so right now), report it.
+    /// What that process does: receives the message, and reports the epoll fd when it is readable
+    /// (here it is made readable at this moment).
     fn beam(&self) {
         let mut requests = self.requests.lock().expect("loom");
         while *requests == 0 {
@@ -65,7 +65,8 @@ impl Scene {
         }
         *requests -= 1;
         drop(requests);
-        // A swap, not a store: loom lets a later swap overlook a store it is not ordered with.
+        // A swap, not a store: loom allows a later swap to miss a store that it is not ordered
+        // with.
         self.event.swap(true, Ordering::AcqRel);
         self.parking.disarmed();
     }
@@ -145,7 +146,7 @@ fn a_parked_owner_gets_the_item_and_the_event() {
         }
         poster.join().expect("poster");
         beam.join().expect("beam");
-        // The event used the request up, so each of the two could come with one, not more.
+        // The event fulfilled the request, so each of the two could be reported with one, not more.
         assert!(scene.arms.load(Ordering::Relaxed) <= 2);
     });
 }
@@ -154,7 +155,7 @@ fn a_parked_owner_gets_the_item_and_the_event() {
 fn an_event_that_meets_a_standing_request_is_not_lost() {
     check(|| {
         let scene = Scene::new();
-        // An earlier park has asked already, and was ended by a wake.
+        // An earlier park has sent a request already, and was ended by a wake.
         scene.parking.wake();
         assert_eq!(
             scene.parking.park(|| unreachable!("notified"), None),
@@ -162,7 +163,7 @@ fn an_event_that_meets_a_standing_request_is_not_lost() {
         );
         let beam = {
             let scene = Arc::clone(&scene);
-            // Two reports: the second needs the owner to have asked again after the first.
+            // Two reports: the second requires a new request of the owner after the first.
             thread::spawn(move || {
                 scene.beam();
                 scene.beam();
@@ -255,7 +256,7 @@ fn a_new_router_is_asked_again() {
     });
 }
 
-/// A loop that a runner carries, and the runner: as `python/runner.rs` does it.
+/// A loop that a runner carries, and the runner: as `runners/runner.rs` does it.
 #[derive(Debug)]
 struct Runner {
     parking: Parking,
@@ -296,7 +297,7 @@ fn a_carried_loop_gets_what_is_posted() {
                 assert_eq!(runner.parking.park(|| true, None), Parked::Woken);
                 continue;
             }
-            // A turn, and another one if somebody woke the loop meanwhile.
+            // A turn, and another one if another thread woke the loop meanwhile.
             loop {
                 taken += carried.1.take().count();
                 if carried.0.rest() {
@@ -310,8 +311,8 @@ fn a_carried_loop_gets_what_is_posted() {
     });
 }
 
-/// An owner without an epoll set: what is posted ends its nap, and so does the set that another
-/// thread makes meanwhile.
+/// An owner without an epoll set: a post ends its sleep, and so does a set that another thread
+/// creates meanwhile.
 #[test]
 fn a_nap_misses_neither_a_post_nor_a_new_set() {
     check(|| {
@@ -323,7 +324,7 @@ fn a_nap_misses_neither_a_post_nor_a_new_set() {
         let maker = thread::spawn({
             let scene = scene.clone();
             move || {
-                // The set is there; here the flag stands for it.
+                // The set exists now; here the flag represents it.
                 scene.event.swap(true, Ordering::AcqRel);
                 scene.parking.wake();
             }

@@ -1,5 +1,5 @@
-//! Does a signal get lost between who reports it and the loop that sleeps? All interleavings.
-//! A lost one leaves the owner asleep for ever, which loom reports as a deadlock.
+//! Does a signal get lost between the thread that reports it and the loop that sleeps? All
+//! interleavings. A lost signal leaves the owner asleep forever, which loom reports as a deadlock.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test 'loom_*'`
 #![cfg(loom)]
 
@@ -30,7 +30,7 @@ fn every_signal_comes_once() {
             .collect();
         let mut came = Vec::new();
         while came.len() < 2 {
-            // As a turn does it: the cheap look, and only then the expensive one.
+            // As a turn does it: the cheap check, and only then the expensive one.
             match scene.0.any() {
                 true => came.extend(scene.0.take()),
                 false => assert_eq!(scene.1.park(|| true, None), Parked::Woken),

@@ -108,7 +108,7 @@ impl Pair {
             }
         }
         prop_assert_eq!(self.heap.live_len(), self.model.len());
-        // What compaction promises: beyond the tolerated few, at most half is dead.
+        // Compaction promises: beyond the tolerated few, at most half is cancelled.
         let dead = self.heap.len() - self.model.len();
         prop_assert!(
             dead <= 64.max(self.heap.len() / 2),

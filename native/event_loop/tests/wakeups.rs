@@ -1,7 +1,7 @@
-//! Does a wake-up get lost? Eight threads post and make descriptors ready, at random moments,
-//! while the owner sleeps now in the epoll set, now parked behind a thread that plays the BEAM.
-//! Sleeps have no timeout (mostly), so one lost wake-up stops everything, and the watchdog says
-//! so. `WAKEUPS=1000000 cargo test --release --test wakeups` for a long run.
+//! Does a wake-up get lost? Eight threads post and make descriptors ready, at random moments, while
+//! the owner sleeps sometimes in the epoll set and sometimes parked behind a thread that plays the
+//! BEAM. Sleeps have no timeout (mostly), so one lost wake-up stops everything, and the watchdog
+//! reports it. Run `WAKEUPS=1000000 cargo test --release --test wakeups` for a long test.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // a test: also outside its `#[test]` functions
 
@@ -52,8 +52,8 @@ impl Scene {
     }
 }
 
-/// Posts `count` times, by inbox or by descriptor, and waits each time until it was taken: so
-/// the owner has nothing else to do and falls asleep as often as possible.
+/// Posts `count` times, by inbox or by descriptor, and waits each time until it was taken: so the
+/// owner has nothing else to do and falls asleep as often as possible.
 fn post(scene: &Scene, poster: usize, count: u64, mut socket: UnixStream) {
     let mut random = Random::new(poster as u64 + 1);
     for posted in 1..=count {
@@ -72,7 +72,7 @@ fn post(scene: &Scene, poster: usize, count: u64, mut socket: UnixStream) {
             scene.events.parking.forget_arming(); // the router was restarted
         }
         if random.one_in(4) {
-            continue; // sometimes several are under way
+            continue; // sometimes several are in flight
         }
         while scene.taken[poster].load(Ordering::Acquire) < posted {
             std::thread::yield_now();
@@ -80,7 +80,7 @@ fn post(scene: &Scene, poster: usize, count: u64, mut socket: UnixStream) {
     }
 }
 
-/// Plays the BEAM: asked to, it watches the epoll fd once and reports.
+/// Plays the BEAM: on request, it watches the epoll fd once and reports.
 fn beam(scene: &Scene, requests: &Receiver<()>) {
     let watcher = EpollSet::new().unwrap();
     let once = Interest {
@@ -103,7 +103,7 @@ fn beam(scene: &Scene, requests: &Receiver<()>) {
         watcher
             .modify(scene.events.raw_fd().unwrap(), once, 0)
             .unwrap();
-        // The timeout only notices the end of the test.
+        // The timeout is only for the end of the test.
         while watcher.poll(&mut buf, Some(20_000_000)).unwrap() == 0 {
             if scene.done.load(Ordering::Acquire) {
                 return;
@@ -113,7 +113,7 @@ fn beam(scene: &Scene, requests: &Receiver<()>) {
     }
 }
 
-/// Takes everything there is, then sleeps in one of the ways there are.
+/// Takes everything there is, then sleeps in one of the possible ways.
 fn own(scene: &Scene, total: u64, sockets: &mut [UnixStream], requests: &Sender<()>) {
     let mut random = Random::new(99);
     let (mut buf, mut ready) = (EventBuffer::new(), Vec::<Ready>::new());
@@ -130,7 +130,7 @@ fn own(scene: &Scene, total: u64, sockets: &mut [UnixStream], requests: &Sender<
         if scene.progress.load(Ordering::Relaxed) >= total {
             break;
         }
-        // Without a look at the inbox in between: sleeping must notice by itself.
+        // Without checking the inbox in between: going to sleep must notice by itself.
         let timeout = random.one_in(50).then(|| random.below(100_000));
         let outcome = match random.below(4) {
             0 => scene.events.poll_direct(&mut buf, timeout),

@@ -1,9 +1,11 @@
-//! Every atom this library makes. Foreign strings never become atoms, so this list is complete.
+//! Every atom that this library creates. Text from outside never becomes an atom here, so the list
+//! is complete.
 
 rustler::atoms! {
     ok,
     error,
     undefined,
+    infinity,
 
     // get_pending
     read,
@@ -67,7 +69,7 @@ rustler::atoms! {
     // from Python's main thread
     py_main,
 
-    // requests (py, py_event_loop) and their answers
+    // requests (py, py_event_loop) and their replies
     call,
     cast_failed,
     call_ended,
@@ -83,7 +85,8 @@ rustler::atoms! {
     py_stream,
     data,
     late_failure,
-    stream_ended,
+    left_ended,
+    threads_taken,
     taken,
     queued,
     ready,
@@ -114,7 +117,7 @@ rustler::atoms! {
     unicode,
     user,
 
-    // questions of Python (py_questions)
+    // questions from Python (py_questions)
     apply,
     ask,
     erlang,
@@ -164,6 +167,9 @@ rustler::atoms! {
     message,
     notes,
     source,
+    syntax,
+    column,
+    text,
     traceback,
     type_ = "type",
 

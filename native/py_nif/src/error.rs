@@ -10,7 +10,7 @@ use crate::atoms;
 /// What can fail below the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// Events cannot be asked for: the loop sends them to a process.
+    /// The loop sends its events to a process, so they cannot be polled.
     Callbacks,
     /// The loop was destroyed or closed.
     Closed,

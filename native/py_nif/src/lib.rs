@@ -1,16 +1,24 @@
 //! The NIF library of erlang_loop: what the Erlang module `py_nif` calls.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! |---|---|
-//! | [`api`] | what Erlang may call: decode, one call down, encode |
-//! | [`beam`] | terms, messages, resources, `enif_select`; all that is particular to the VM |
-//! | [`convert`] | values across the border |
-//! | [`loops`] | a native loop with its place in the VM: who arms it, what is pending, its end |
-//! | [`mailboxes`] | messages of Erlang to Python code |
+//! | [`load`] | how the VM loads this library, and its resource types |
+//! | [`beam`] | the VM's C API made safe: messages, resources, `enif_select`, terms |
+//! | [`cpython`] | CPython's C API made safe: the interpreter, its threads, contexts, GIL cells |
+//! | [`convert`] | values in both directions |
+//! | [`loops`] | a native loop in the VM: its keeper, its inbox, its end |
+//! | [`runners`] | which thread runs which loop |
+//! | [`asyncio`] | the loop class that Python sees, its handles, its turns |
+//! | [`io`] | from socket to protocol and back: transports, TLS, system calls |
+//! | [`requests`] | Erlang asks Python: from the request to its one reply |
+//! | [`questions`] | Python asks Erlang: from the question to its one reply |
+//! | [`mailboxes`] | messages from Erlang processes to Python code |
 //! | [`output`] | what Python prints and logs, on its way to group leaders and to `logger` |
-//! | [`python`] | the interpreter, its threads, and the loop as Python sees it |
-//! | [`questions`] | what Python asked of Erlang, likewise |
-//! | [`tasks`] | what Erlang asked of Python, from the question to its one answer |
+//! | [`erlang_module`] | the native half of Python's package `erlang` |
+//! | [`native_module`] | the native module that Python imports |
+//! | [`api`] | the functions that Erlang calls: decode, one call down, encode |
+//!
+//! `scripts/import_order` checks which folder may use which.
 #![deny(unsafe_code)]
 #![allow(
     missing_docs,
@@ -18,13 +26,19 @@
 )]
 
 mod api;
+mod asyncio;
 mod atoms;
 mod beam;
 mod convert;
+mod cpython;
+mod erlang_module;
 mod error;
+mod io;
+mod load;
 mod loops;
 mod mailboxes;
+mod native_module;
 mod output;
-mod python;
 mod questions;
-mod tasks;
+mod requests;
+mod runners;

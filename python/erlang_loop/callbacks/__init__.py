@@ -1,4 +1,4 @@
-"""A loop of callbacks, in Node's manner: no coroutines, the same native loop.
+"""A loop with a callback API in the style of Node: no coroutines, the same native loop.
 
 def on_readable(sock):
     sock.send(sock.recv(4096))
@@ -13,7 +13,7 @@ from .loop import CallbackLoop
 from .pool import PoolCall
 from .priority import HIGH, LOW, NORMAL
 
-#: The name that programs written for other callback loops know it by.
+#: The name that other callback loops use.
 EventLoop = CallbackLoop
 
 __all__ = ["HIGH", "LOW", "NORMAL", "CallbackLoop", "EventLoop", "Interval", "PoolCall"]

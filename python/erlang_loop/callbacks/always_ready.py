@@ -1,7 +1,7 @@
-"""Files on disk: the kernel does not watch them, because they are always ready.
+"""Regular files: the kernel does not watch them, because they are always ready.
 
-So their callbacks are called in every turn of the loop, as libuv and `select()` have it, until
-they are removed. Other callbacks and fds have their turn in between.
+As with libuv and `select()`, their callbacks are called in every turn of the loop until they are
+removed. Other callbacks and fds run in between.
 """
 
 from __future__ import annotations

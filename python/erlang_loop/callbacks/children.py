@@ -1,4 +1,4 @@
-"""Child processes of a CallbackLoop: each is an fd that becomes readable when it has ended."""
+"""Child processes of a CallbackLoop: each has a pidfd, which becomes readable when it has ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _ended(
 ) -> None:
     _forget(loop, pidfd)
     loop._endings.remove(_forget, loop, pidfd)
-    process.wait()  # It has ended: this only fetches the code.
+    process.wait()  # The process has ended: this only fetches its exit code.
     callback(process)
 
 

@@ -1,4 +1,4 @@
-"""The loop underneath a CallbackLoop, and what it does when a callback raises."""
+"""The loop inside a CallbackLoop, and how it handles a callback that raises."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class Core(ErlangEventLoop):
     """An ErlangEventLoop with callbacks that belong to a CallbackLoop."""
 
-    #: Set right after it is made: the native base takes no argument of ours.
+    #: Set right after creation: the native base takes no extra arguments.
     front: weakref.ref[CallbackLoop]
 
     def _callback_failed(self, handle: _native.Handle, error: BaseException) -> None:
-        """Reports it; then whoever owns the fd that the callback is for decides."""
-        # Asked first: a handler may close the loop.
+        """Report the exception, then let the owner of the callback's fd decide."""
+        # Looked up first: the exception handler may close the loop.
         file = handle._args[0] if handle._args else None
         super()._callback_failed(handle, error)
         front = self.front()

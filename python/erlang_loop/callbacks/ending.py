@@ -1,4 +1,4 @@
-"""How a CallbackLoop ends in order: tell, cancel, close, join, flush."""
+"""The orderly end of a CallbackLoop: callbacks, cancel, close, join, flush."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..placeholders import shown
+
 if TYPE_CHECKING:
     from .loop import CallbackLoop
     from .pool import PoolCall
@@ -18,7 +20,7 @@ Begin = Callable[[Callable[[], None]], object]
 
 
 class _Waiting(NamedTuple):
-    """What takes time to end, and what to do if it takes too long."""
+    """An end that takes time, and what to do if it takes too long."""
 
     begin: Begin
     abort: Callable[[], object] | None
@@ -30,7 +32,7 @@ class _Plain(NamedTuple):
 
 
 class Endings:
-    """What wants to know of the end, in the order it was added."""
+    """The callbacks of the loop's end, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._added: list[_Plain | _Waiting] = []
@@ -76,11 +78,11 @@ class Endings:
 
 
 def _call(loop: CallbackLoop, callback: Callable[..., object], *args: Any) -> bool:
-    """False if it raised, which is reported and no reason not to go on."""
+    """Calls it; False if it raised an exception, which is reported and not passed on."""
     try:
         callback(*args)
     except Exception as error:
-        message = f"Exception in {callback!r} at the end of the loop"
+        message = f"Exception in {shown(callback)} at the end of the loop"
         loop.call_exception_handler({"message": message, "exception": error})
         return False
     return True
@@ -91,7 +93,7 @@ def shutdown(loop: CallbackLoop, patience: float) -> list[PoolCall]:
         return []
     if loop.is_running():
         raise RuntimeError("the loop is running: stop() it first, then shut it down")
-    # Somebody may have called stop() when the loop ran no more.
+    # stop() may have been called when the loop was no longer running.
     loop._core._stopping = False
     deadline = loop.time() + patience
     loop._endings.run(loop, patience)
@@ -110,7 +112,7 @@ def shutdown(loop: CallbackLoop, patience: float) -> list[PoolCall]:
 
 
 def _end_asyncio(loop: CallbackLoop, deadline: float) -> None:
-    """Coroutines that ran beside the callbacks."""
+    """Cancels the coroutines that ran beside the callbacks."""
     core = loop._core
     tasks = asyncio.all_tasks(core)
     for task in tasks:
@@ -125,6 +127,6 @@ def _flush() -> None:
     for handler in logging.getLogger().handlers:
         handler.flush()
     for stream in (sys.stdout, sys.stderr):
-        # Somebody may have closed them, or there is none.
+        # They may be closed, or None.
         if stream is not None and not stream.closed:
             stream.flush()

@@ -1,4 +1,4 @@
-"""`set_interval`: a callback that is called again and again."""
+"""`set_interval`: a callback that is called repeatedly."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Interval:
-    """What `set_interval` answers. Ticks are a period apart, however long the callback takes.
+    """The handle returned by `set_interval`. Ticks are a period apart, however long they take.
 
-    A tick whose time has passed before the one before it was done is left out: they never pile up.
+    A tick that is due while the previous one still runs is skipped: ticks never pile up.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Interval:
         self._period = period
         self._callback = callback
         self._args = args
-        # One for all ticks, as an fd's callback has one for all events.
+        # One context for all ticks, as for all events of an fd.
         self._context = contextvars.copy_context()
         self._begun = core.time()
         self._ticks = 0
@@ -37,7 +37,7 @@ class Interval:
         self._schedule()
 
     def cancel(self) -> None:
-        """No more ticks."""
+        """Stop the ticks."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -46,14 +46,14 @@ class Interval:
         return self._timer is None
 
     def _schedule(self) -> None:
-        # Counted from the beginning, so that rounding does not add up.
+        # Computed from the start time, so that rounding errors do not accumulate.
         gone = (self._core.time() - self._begun) / self._period
         self._ticks = max(self._ticks, math.floor(gone)) + 1
         when = self._begun + self._ticks * self._period
         self._timer = self._core.call_at(when, self._tick, context=self._context)
 
     def _tick(self) -> None:
-        # First, so that it goes on after an exception, which goes to the loop's handler.
+        # Scheduled first, so that an exception in the callback does not stop the interval.
         self._schedule()
         self._callback(*self._args)
 

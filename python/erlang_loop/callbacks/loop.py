@@ -1,4 +1,4 @@
-"""CallbackLoop: what a program calls. The work is done by the native loop underneath."""
+"""CallbackLoop: the public class. The native loop inside it does the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .priority import NORMAL
 from .watches import FileLike, OnError, Watches
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, TypeVarTuple, Unpack
+    from typing import Self
+
+    from typing_extensions import TypeVarTuple, Unpack
 
     _Ts = TypeVarTuple("_Ts")
 
@@ -26,9 +28,9 @@ ExceptionHandler = Callable[["CallbackLoop", "dict[str, Any]"], object]
 class CallbackLoop:
     """A loop of callbacks on the native loop of ErlangEventLoop.
 
-    A callback that raises does not end the loop: the exception handler is told. `isolated`,
+    A callback that raises does not end the loop: the exception handler is called. `isolated`,
     `spin` and `direct_wait` are as for ErlangEventLoop; `pool_size` is the number of threads for
-    `run_in_pool`. Methods are for the loop's own thread, but for `call_soon_threadsafe`.
+    `run_in_pool`. Only `call_soon_threadsafe` may be called from other threads.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class CallbackLoop:
 
     @property
     def asyncio_loop(self) -> Core:
-        """The asyncio loop underneath: coroutines may run on it beside the callbacks."""
+        """The underlying asyncio loop: coroutines may run on it alongside the callbacks."""
         return self._core
 
     # ---- callbacks ----
@@ -55,11 +57,11 @@ class CallbackLoop:
     def call_soon(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         priority: int = NORMAL,
         context: Context | None = None,
     ) -> _native.Handle:
-        """Call it in the next turn of the loop. `priority` is HIGH, NORMAL or LOW."""
+        """Call `callback` in the next turn of the loop. `priority` is HIGH, NORMAL or LOW."""
         if priority == NORMAL:
             return self._core.call_soon(callback, *args, context=context)
         return _native.call_soon_prioritized(self._core, priority, callback, args, context)
@@ -67,7 +69,7 @@ class CallbackLoop:
     def call_soon_threadsafe(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> _native.Handle:
         """As `call_soon`, from any thread."""
@@ -76,23 +78,23 @@ class CallbackLoop:
     def queue_microtask(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> _native.Handle:
-        """Call it right after the callback that runs now, before any other."""
+        """Call `callback` right after the current callback, before any other."""
         return self._core.queue_microtask(callback, *args, context=context)
 
     def next_tick(
         self,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> _native.Handle:
-        """Another name of `queue_microtask`: there is one queue, in the order of the calls."""
+        """Another name for `queue_microtask`: there is one queue, in the order of the calls."""
         return self._core.queue_microtask(callback, *args, context=context)
 
     def set_microtask_limit(self, limit: int) -> None:
-        """As ErlangEventLoop has it."""
+        """See `ErlangEventLoop.set_microtask_limit`."""
         self._core.set_microtask_limit(limit)
 
     # ---- time ----
@@ -105,23 +107,23 @@ class CallbackLoop:
         self,
         delay: float,
         callback: Callable[[Unpack[_Ts]], object],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         context: Context | None = None,
     ) -> _native.TimerHandle:
-        """Call it once, `delay` seconds from now, never earlier."""
+        """Call `callback` once, `delay` seconds from now, never earlier."""
         return self._core.call_later(delay, callback, *args, context=context)
 
     set_timeout = call_later
 
     def set_interval(
-        self, seconds: float, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts]
+        self, seconds: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts
     ) -> Interval:
-        """Call it every so many seconds until it is cancelled."""
+        """Call `callback` every `seconds` seconds until cancelled."""
         self._core._check_closed()
         return Interval(self._core, seconds, callback, args)
 
     def cancel(self, scheduled: _native.Handle | Interval | PoolCall) -> None:
-        """What any method here answered is not called any more. Twice is once."""
+        """Cancel a handle returned by any of these methods. Cancelling twice has no effect."""
         scheduled.cancel()
 
     # ---- fds ----
@@ -135,13 +137,13 @@ class CallbackLoop:
         oneshot: bool = False,
         on_error: OnError | None = None,
     ) -> None:
-        """Call `callback(file)` whenever it can be read, instead of the reader there was.
+        """Call `callback(file)` whenever the file is readable; replaces the previous reader.
 
-        `edge`: once whenever new data comes, so read until BlockingIOError. `oneshot`: once, then
-        no more until it is added again. Files on disk are always ready.
+        `edge`: once whenever new data arrives, so read until BlockingIOError. `oneshot`: once,
+        until the file is added again. Regular files are always ready.
 
-        If the callback raises, the exception handler is told, and then `on_error(file, error)` is
-        called. Without one, a socket is closed and not watched any more; a listening one goes on.
+        If the callback raises, the exception handler is called, then `on_error(file, error)`.
+        Without `on_error`, a socket is closed and no longer watched; a listening socket continues.
         """
         self._watches.add(file, False, callback, edge, oneshot, on_error)
 
@@ -158,15 +160,15 @@ class CallbackLoop:
         self._watches.add(file, True, callback, edge, oneshot, on_error)
 
     def remove_reader(self, file: FileLike) -> bool:
-        """Stop watching it for reading; False if nobody did."""
+        """Stop watching for reading; return False if the file was not watched."""
         return self._watches.remove(file, False)
 
     def remove_writer(self, file: FileLike) -> bool:
-        """Stop watching it for writing; False if nobody did."""
+        """Stop watching for writing; return False if the file was not watched."""
         return self._watches.remove(file, True)
 
     def remove_fd(self, file: FileLike) -> None:
-        """Stop watching it. Fine for a file that is closed or was never watched."""
+        """Stop watching the file. It may be closed, or never have been watched."""
         self._watches.remove(file, False)
         self._watches.remove(file, True)
 
@@ -175,13 +177,13 @@ class CallbackLoop:
     def run_in_pool(
         self,
         function: Callable[[Unpack[_Ts]], Any],
-        *args: Unpack[_Ts],
+        *args: *_Ts,
         callback: Callable[[Any], object] | None = None,
         on_error: Callable[[BaseException], object] | None = None,
     ) -> PoolCall:
         """Run `function(*args)` in a thread, then `callback(result)` in the loop.
 
-        If it raises, `on_error(exception)` is called, or the exception handler told.
+        If it raises, `on_error(exception)` or the exception handler is called.
         """
         return self._pool.run(function, args, callback, on_error)
 
@@ -190,35 +192,35 @@ class CallbackLoop:
         children.watch(self, process, callback)
 
     def add_signal_handler(
-        self, sig: int, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts]
+        self, sig: int, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts
     ) -> None:
         """Call `callback(*args)` whenever the signal arrives."""
         self._core.add_signal_handler(sig, callback, *args)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Remove a handler; False if there was none."""
+        """Remove a handler; return False if there was none."""
         return self._core.remove_signal_handler(sig)
 
-    # ---- errors, and handlers that take long ----
+    # ---- errors and slow handlers ----
 
     def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
-        """`handler(loop, context)` hears of every exception that a callback raised.
+        """Call `handler(loop, context)` for every exception raised by a callback.
 
-        None, as in the beginning: it is logged.
+        None, the default, logs the exception.
         """
         if handler is None:
             self._core.set_exception_handler(None)
         else:
-            # The core must not hold us, or a loop that is dropped would not go.
+            # The core must not refer to this object, or a dropped loop would not be freed.
             itself = weakref.ref(self)
             self._core.set_exception_handler(lambda _core, context: handler(itself(), context))  # type: ignore[arg-type]
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report an error as those of callbacks are; `message` and `exception` are its parts."""
+        """Report an error as for callbacks; `context` has `message` and `exception`."""
         self._core.call_exception_handler(context)
 
     def set_blocking_threshold(self, seconds: float | None) -> None:
-        """Log a warning that names each callback that takes this long; None: measure nothing."""
+        """Log a warning for each callback that takes this long; None disables it."""
         self._core.set_blocking_threshold(seconds)
 
     # ---- running and ending ----
@@ -228,7 +230,7 @@ class CallbackLoop:
         self._core.run_forever()
 
     def stop(self) -> None:
-        """Have `run_forever` return after this turn."""
+        """Make `run_forever` return after this turn."""
         self._core.stop()
 
     def is_running(self) -> bool:
@@ -237,8 +239,8 @@ class CallbackLoop:
     def is_closed(self) -> bool:
         return self._core.is_closed()
 
-    def at_shutdown(self, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts]) -> None:
-        """Call it when the loop is shut down: the last one added comes first."""
+    def at_shutdown(self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts) -> None:
+        """Call `callback` when the loop shuts down; the last one added is called first."""
         self._endings.add(callback, args)
 
     def at_shutdown_wait(
@@ -246,23 +248,23 @@ class CallbackLoop:
         begin: Callable[[Callable[[], None]], object],
         abort: Callable[[], object] | None = None,
     ) -> None:
-        """As `at_shutdown`, for what takes time: `begin(done)` has to call `done()`.
+        """Like `at_shutdown`, for work that takes time: `begin(done)` must call `done()`.
 
-        The loop runs until then. `abort()` is called if that takes longer than the patience.
+        The loop runs until then. `abort()` is called if that takes longer than `patience`.
         """
         self._endings.add_waiting(begin, abort)
 
     def shutdown(self, *, patience: float = 5.0) -> list[PoolCall]:
         """End in order, within `patience` seconds, and close the loop.
 
-        What `at_shutdown` registered is called; timers and callbacks are cancelled; watched
-        sockets are closed; the pool's threads are joined; logs and output are flushed. Answers
-        the pool's functions that did not end.
+        Calls the callbacks of `at_shutdown`, cancels timers and callbacks, closes watched sockets,
+        joins the pool's threads and flushes logs and output. Returns the pool's functions that did
+        not end.
         """
         return ending.shutdown(self, patience)
 
     def close(self) -> None:
-        """Close the loop at once: what is scheduled is dropped, what is watched stays open."""
+        """Close the loop at once: scheduled callbacks are dropped, watched files stay open."""
         if self._core.is_closed():
             return
         if not self._core.is_running():

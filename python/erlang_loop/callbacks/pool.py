@@ -1,4 +1,4 @@
-"""`run_in_pool`: work that would block the loop, in threads."""
+"""`run_in_pool`: runs blocking work in threads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import concurrent.futures
 import contextlib
 import contextvars
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from ..blocking import describe
 
 if TYPE_CHECKING:
     from .core import Core
 
-Callback = Optional[Callable[[Any], object]]
+Callback = Callable[[Any], object] | None
 
 
 class PoolCall:
@@ -35,7 +35,7 @@ class PoolCall:
         self._future: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> bool:
-        """Nobody is called back. True if the function had not begun, and never will."""
+        """No callback is called. True if the function had not started, and never will."""
         self._cancelled = True
         return self._future is not None and self._future.cancel()
 
@@ -46,17 +46,17 @@ class PoolCall:
         return self._future is not None and self._future.done()
 
     def _begin(self, executor: concurrent.futures.Executor, args: tuple[Any, ...]) -> None:
-        # The function sees the caller's context variables; the callback gets a copy of its own.
+        # The function runs in the caller's context, the callback in a copy of it.
         self._future = executor.submit(self._context.copy().run, self.function, *args)
         self._future.add_done_callback(self._ended)
 
     def _ended(self, _future: concurrent.futures.Future[Any]) -> None:
-        """In the pool's thread. A loop that is closed wants no answer."""
+        """Runs in the pool's thread. A closed loop gets no result."""
         with contextlib.suppress(RuntimeError):
             self._pool.core.call_soon_threadsafe(self._deliver, context=self._context)
 
     def _deliver(self) -> None:
-        """In the loop."""
+        """Runs in the loop."""
         self._pool.calls.discard(self)
         if self._cancelled or self._future is None:
             return
@@ -105,14 +105,14 @@ class Pool:
         return call
 
     def close(self, patience: float) -> list[PoolCall]:
-        """Cancels what waits and joins what runs; answers what still runs after `patience`."""
+        """Cancel waiting functions, join running ones; return those that outlast `patience`."""
         if self._executor is None:
             return []
         self._executor.shutdown(wait=False, cancel_futures=True)
         running = {one._future: one for one in self.calls if one._future and not one.done()}
         left = concurrent.futures.wait(running, timeout=patience).not_done
         if not left:
-            # Each thread is about to end: its last function is done.
+            # Each thread is about to end: its last function has returned.
             self._executor.shutdown(wait=True)
         self._executor = None
         self.calls.clear()

@@ -1,7 +1,7 @@
 """Priorities of `call_soon`.
 
-Those of HIGH run before the next one of NORMAL, but no more than 32 in a row. One of LOW runs when
-there is nothing else, and after 64 others at the latest: no callback waits for ever.
+HIGH callbacks run before the next NORMAL one, but at most 32 in a row. A LOW callback runs when
+there is nothing else, and after 64 others at the latest: no callback is starved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which fds a CallbackLoop watches, how, and who answers for a callback that raises."""
+"""The fds that a CallbackLoop watches, and what happens when their callbacks raise."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import errno
 import io
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from .. import _native
+from ..placeholders import shown
 from .always_ready import AlwaysReady
 
 if TYPE_CHECKING:
     from .core import Core
 
-#: An fd, or what has one: a socket, a file, a pipe.
-FileLike = Union[int, Any]
+#: An fd, or an object with one: a socket, a file, a pipe.
+FileLike = int | Any
 OnError = Callable[[Any, BaseException], object]
 
-#: The system is short of something: a listening socket is not to blame, and must not be asked
-#: again at once.
+#: The system lacks a resource: that is not a fault of the listening socket, which is paused for a
+#: moment.
 _SHORTAGE = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE = 1.0
 
@@ -78,8 +79,8 @@ class Watches:
         return list({id(file): file for file in found}.values())
 
     def failed(self, handle: _native.Handle, file: Any, error: BaseException) -> None:
-        """A callback raised, and was reported. If it is the callback of an fd, that fd is dealt
-        with here: it would be ready again at once, and fail again."""
+        """A callback raised, and was reported. If it is the callback of an fd, this handles the
+        fd: it would be ready again at once, and fail again."""
         fd = self._known_number(file)
         if fd is None:
             return
@@ -99,10 +100,10 @@ class Watches:
             try:
                 on_error(file, error)
             except Exception as second:
-                self._report(f"Exception in on_error {on_error!r}", second)
+                self._report(f"Exception in on_error {shown(on_error)}", second)
             return
         if _listens(file):
-            # One client that could not be accepted is no reason to turn the others away.
+            # Other clients must still be accepted.
             if isinstance(error, OSError) and error.errno in _SHORTAGE:
                 self._pause(file, key)
             return
@@ -139,7 +140,7 @@ class Watches:
             return None
         with contextlib.suppress(ValueError, OSError):
             return _number(file)
-        # Closed: it has no number any more, but what was watched had one.
+        # A closed file has no number any more, but had one when it was watched.
         for fd in self.core._watched_fds():
             for handle in self.core._fd_handles(fd):
                 if handle is not None and handle._args and handle._args[0] is file:
@@ -150,8 +151,8 @@ class Watches:
         return None
 
     def _read_no_further(self, fd: int, file: io.TextIOWrapper) -> None:
-        """`file.readline()` reads ahead and keeps lines that the kernel then has no more, so that
-        nobody would be told of them. With chunks of one byte it stops at the end of the line."""
+        """`file.readline()` reads ahead and buffers lines; the kernel then reports no event for
+        them. With chunks of one byte it stops at the end of the line."""
         with contextlib.suppress(AttributeError):
             size: int = file._CHUNK_SIZE  # type: ignore[attr-defined]
             file._CHUNK_SIZE = 1  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""File operations that do not hold up the loop: they run in its pool of threads.
+"""File operations that do not block the loop: they run in its thread pool.
 
 text = await files.read_text("settings.toml")
 

@@ -13,17 +13,17 @@ from .blocking import Path
 from .whole import in_pool
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 T = TypeVar("T")
 
 
 class AsyncFile(Generic[AnyStr]):
-    """A file. Its operations happen one after the other, in the order they were asked for."""
+    """A file. Its operations run one after the other, in the order of the calls."""
 
     def __init__(self, file: IO[AnyStr]) -> None:
         self._file: IO[AnyStr] = file
-        # Files have one position: two operations at once would each find it moved.
+        # A file has one position: two concurrent operations would disturb each other.
         self._turn = asyncio.Lock()
 
     @property
@@ -38,39 +38,39 @@ class AsyncFile(Generic[AnyStr]):
         return self._file.fileno()
 
     async def read(self, size: int = -1) -> AnyStr:
-        """At most so much; everything that is left if negative."""
+        """Read at most `size` bytes or characters; everything if negative."""
         return await self._do(self._file.read, size)
 
     async def readline(self) -> AnyStr:
-        """The next line with its end; empty at the end of the file."""
+        """Read the next line with its line end; empty at the end of the file."""
         return await self._do(self._file.readline)
 
     async def readlines(self) -> list[AnyStr]:
-        """The lines that are left."""
+        """Read the remaining lines."""
         return await self._do(self._file.readlines)
 
     async def write(self, data: AnyStr) -> int:
-        """Writes all of it; answers how much that is."""
+        """Write everything; return how much was written."""
         return await self._do(self._file.write, data)
 
     async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the position, and answers it."""
+        """Change the position and return it."""
         return await self._do(self._file.seek, offset, whence)
 
     async def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return await self._do(self._file.tell)
 
     async def truncate(self, size: int | None = None) -> int:
-        """Cuts it off at `size` or the position, and answers the size."""
+        """Truncate to `size` or the position; return the size."""
         return await self._do(self._file.truncate, size)
 
     async def flush(self) -> None:
-        """What was written is with the operating system."""
+        """Pass buffered data to the operating system."""
         await self._do(self._file.flush)
 
     async def sync(self) -> None:
-        """What was written is on the disk."""
+        """Write data to the disk (fsync)."""
 
         def flush_and_sync() -> None:
             self._file.flush()
@@ -79,7 +79,7 @@ class AsyncFile(Generic[AnyStr]):
         await self._do(flush_and_sync)
 
     async def close(self) -> None:
-        """Ends it, after the operations that are under way. Twice is once."""
+        """Close the file after running operations. Closing twice has no effect."""
         await self._do(self._file.close)
 
     async def __aenter__(self) -> Self:
@@ -104,7 +104,7 @@ class AsyncFile(Generic[AnyStr]):
 
 
 class _Opening(Generic[AnyStr]):
-    """What `files.open` answers: await it, or use it with `async with`."""
+    """The value of `files.open`: await it, or use it with `async with`."""
 
     def __init__(self, make: Callable[[], IO[AnyStr]]) -> None:
         self._make: Callable[[], IO[AnyStr]] = make
@@ -126,7 +126,7 @@ class _Opening(Generic[AnyStr]):
         try:
             return AsyncFile(await asyncio.shield(opening))
         except asyncio.CancelledError:
-            # Nobody will close it: it is closed as soon as it is open.
+            # No caller is left to close the file: it is closed as soon as it is open.
             await asyncio.wait([opening])
             if not opening.cancelled() and opening.exception() is None:
                 await in_pool(opening.result().close)
@@ -141,7 +141,7 @@ def open_file(
     errors: str | None = None,
     newline: str | None = None,
 ) -> _Opening[Any]:
-    """Open a file, as the built-in `open`. Text is UTF-8 unless `encoding` says otherwise."""
+    """Open a file like the built-in `open`. Text is UTF-8 unless `encoding` is given."""
     if encoding is None and "b" not in mode:
         encoding = "utf-8"
 

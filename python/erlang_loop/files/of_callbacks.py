@@ -1,27 +1,27 @@
-"""The operations for a CallbackLoop: each takes a callback for its answer."""
+"""The operations for a CallbackLoop: each takes a callback for its result."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from ..callbacks import CallbackLoop, PoolCall
 from . import blocking
 from .blocking import Path
 
-OnError = Optional[Callable[[BaseException], object]]
+OnError = Callable[[BaseException], object] | None
 
 
 def on(loop: CallbackLoop) -> CallbackFiles:
-    """File operations in the pool of this loop."""
+    """File operations in the pool of a loop."""
     return CallbackFiles(loop)
 
 
 class CallbackFiles:
-    """`callback(answer)` is called in the loop; `on_error(exception)` if it fails.
+    """The loop calls `callback(result)`, or `on_error(exception)` if the operation fails.
 
-    Without `on_error` the loop's exception handler is told.
+    Without `on_error` it calls its exception handler.
     """
 
     def __init__(self, loop: CallbackLoop) -> None:
@@ -30,7 +30,7 @@ class CallbackFiles:
     def read_bytes(
         self, path: Path, callback: Callable[[bytes], object], on_error: OnError = None
     ) -> PoolCall:
-        """Everything in a file."""
+        """Read a whole file."""
         return self._run(blocking.read_bytes, (path,), callback, on_error)
 
     def read_text(
@@ -41,7 +41,7 @@ class CallbackFiles:
         *,
         encoding: str = "utf-8",
     ) -> PoolCall:
-        """Everything in a file, as text."""
+        """Read a whole file as text."""
         return self._run(blocking.read_text, (path, encoding), callback, on_error)
 
     def write_bytes(
@@ -51,7 +51,7 @@ class CallbackFiles:
         callback: Callable[[int], object] | None = None,
         on_error: OnError = None,
     ) -> PoolCall:
-        """Makes it a file of just this; the answer is how many bytes."""
+        """Replace the contents of a file; the result is the number of bytes."""
         return self._run(blocking.write_bytes, (path, data), callback, on_error)
 
     def write_text(
@@ -63,25 +63,25 @@ class CallbackFiles:
         *,
         encoding: str = "utf-8",
     ) -> PoolCall:
-        """Makes it a file of just this; the answer is how many characters."""
+        """Replace the contents of a file; the result is the number of characters."""
         return self._run(blocking.write_text, (path, text, encoding), callback, on_error)
 
     def stat(
         self, path: Path, callback: Callable[[os.stat_result], object], on_error: OnError = None
     ) -> PoolCall:
-        """As `os.stat`."""
+        """Like `os.stat`."""
         return self._run(blocking.stat, (path,), callback, on_error)
 
     def exists(
         self, path: Path, callback: Callable[[bool], object], on_error: OnError = None
     ) -> PoolCall:
-        """Whether there is a file or folder of this name."""
+        """Whether a file or folder of this name exists."""
         return self._run(blocking.exists, (path,), callback, on_error)
 
     def listdir(
         self, path: Path, callback: Callable[[list[str]], object], on_error: OnError = None
     ) -> PoolCall:
-        """The names in a folder, in no order."""
+        """The names in a folder, in no particular order."""
         return self._run(blocking.listdir, (path,), callback, on_error)
 
     def remove(
@@ -90,7 +90,7 @@ class CallbackFiles:
         callback: Callable[[None], object] | None = None,
         on_error: OnError = None,
     ) -> PoolCall:
-        """Removes a file."""
+        """Remove a file."""
         return self._run(blocking.remove, (path,), callback, on_error)
 
     def rename(
@@ -100,7 +100,7 @@ class CallbackFiles:
         callback: Callable[[None], object] | None = None,
         on_error: OnError = None,
     ) -> PoolCall:
-        """Gives a file another name, instead of what had that name."""
+        """Rename a file; replaces a file that has the new name."""
         return self._run(blocking.rename, (source, target), callback, on_error)
 
     def _run(

@@ -16,56 +16,56 @@ T = TypeVar("T")
 
 
 async def in_pool(function: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Runs it in the default executor of the running loop, with the caller's context variables."""
+    """Run in the default executor of the running loop, with the caller's context variables."""
     work = functools.partial(contextvars.copy_context().run, function, *args, **options)
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 async def read_bytes(path: Path) -> bytes:
-    """Everything in a file."""
+    """Read a whole file."""
     return await in_pool(blocking.read_bytes, path)
 
 
 async def read_text(path: Path, encoding: str = "utf-8") -> str:
-    """Everything in a file, as text."""
+    """Read a whole file as text."""
     return await in_pool(blocking.read_text, path, encoding)
 
 
 async def write_bytes(path: Path, data: bytes) -> int:
-    """Makes it a file of just this; answers how many bytes."""
+    """Replace the contents of a file; return the number of bytes."""
     return await in_pool(blocking.write_bytes, path, data)
 
 
 async def write_text(path: Path, text: str, encoding: str = "utf-8") -> int:
-    """Makes it a file of just this; answers how many characters."""
+    """Replace the contents of a file; return the number of characters."""
     return await in_pool(blocking.write_text, path, text, encoding)
 
 
 async def stat(path: Path) -> os.stat_result:
-    """As `os.stat`."""
+    """Like `os.stat`."""
     return await in_pool(blocking.stat, path)
 
 
 async def exists(path: Path) -> bool:
-    """Whether there is a file or folder of this name."""
+    """Whether a file or folder of this name exists."""
     return await in_pool(blocking.exists, path)
 
 
 async def listdir(path: Path = ".") -> list[str]:
-    """The names in a folder, in no order."""
+    """The names in a folder, in no particular order."""
     return await in_pool(blocking.listdir, path)
 
 
 async def mkdir(path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
-    """Makes a folder, as `pathlib.Path.mkdir`."""
+    """Create a folder, like `pathlib.Path.mkdir`."""
     await in_pool(blocking.mkdir, path, parents=parents, exist_ok=exist_ok)
 
 
 async def remove(path: Path) -> None:
-    """Removes a file."""
+    """Remove a file."""
     await in_pool(blocking.remove, path)
 
 
 async def rename(source: Path, target: Path) -> None:
-    """Gives a file another name, instead of what had that name."""
+    """Rename a file; replaces a file that has the new name."""
     await in_pool(blocking.rename, source, target)

@@ -1,4 +1,4 @@
-"""Tasks that are generators: they yield what they wait for, and go on when it has come.
+"""Tasks that are generators: they yield what they wait for and are resumed when it happens.
 
 def echo(conn):
     with conn:
@@ -16,13 +16,15 @@ loop.run_forever()
 """
 
 from .loop import GeneratorLoop
-from .requests import await_read, await_write, in_pool, join, sleep
+from .requests import READ, WRITE, await_read, await_write, in_pool, join, sleep
 from .task import Task, TaskCancelledError
 
-#: The name that programs written for other generator loops know it by.
+#: The name that other generator loops use.
 EventLoop = GeneratorLoop
 
 __all__ = [
+    "READ",
+    "WRITE",
     "EventLoop",
     "GeneratorLoop",
     "Task",

@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..callbacks import CallbackLoop
-from .requests import Steps
+from ..placeholders import named
+from .requests import READ, WRITE, Steps
 from .task import Cancellable, Task, TaskCancelledError
 from .waits import Waits
 
@@ -49,9 +50,11 @@ class GeneratorLoop(CallbackLoop):
         super().__init__(isolated=isolated, spin=spin, direct_wait=direct_wait, pool_size=pool_size)
         self._tasks: set[Task[Any]] = set()
         self._waits = Waits(self._core)
-        self._requests: dict[str, Callable[..., Cancellable]] = {
+        self._requests: dict[str | int, Callable[..., Cancellable]] = {
             "read": self._waits.read,
+            READ: self._waits.read,
             "write": self._waits.write,
+            WRITE: self._waits.write,
             "sleep": self._sleep,
             "join": self._join,
             "pool": self._run_in_pool,
@@ -130,7 +133,7 @@ class GeneratorLoop(CallbackLoop):
             return
         self.call_exception_handler(
             {
-                "message": f"Exception in {task._describe_handler()}",
+                "message": f"Exception in {named(Task._describe_handler, task)}",
                 "exception": error,
                 "task": task,
             }

@@ -20,17 +20,17 @@ _numbers = itertools.count(1)
 
 
 class Cancellable(Protocol):
-    """What a task can wait for."""
+    """An object that a task can wait for."""
 
     def cancel(self) -> object: ...
 
 
 class TaskCancelledError(Exception):
-    """The task that was joined has been cancelled."""
+    """The joined task was cancelled."""
 
 
 class Task(Generic[T]):
-    """What `create_task` answers. It ends when its generator does, by itself or cancelled."""
+    """A task, as returned by `create_task`. It ends when its generator returns or is cancelled."""
 
     def __init__(self, loop: GeneratorLoop, generator: Steps[T], name: str | None) -> None:
         if not hasattr(generator, "send") or not hasattr(generator, "throw"):
@@ -46,9 +46,9 @@ class Task(Generic[T]):
         self._error: BaseException | None = None
         self._joining: list[Task[Any]] = []
         self._send = generator.send
-        #: Its last wait for reading and for writing, by the word in the request.
+        #: Its last waits for reading and for writing, by the first element of the request.
         self._known: dict[str, Wait] = {}
-        #: What it waits for; None while it runs or is about to.
+        #: What it waits for; None while it runs or is about to run.
         self._waits_for: Cancellable | None = None
 
     def done(self) -> bool:
@@ -58,7 +58,7 @@ class Task(Generic[T]):
         return self._cancelled
 
     def result(self) -> T:
-        """What the generator returned; raises what it raised."""
+        """Return what the generator returned, or raise what it raised."""
         if not self._done:
             raise RuntimeError(f"{self!r} has not ended")
         if self._error is not None:
@@ -66,7 +66,7 @@ class Task(Generic[T]):
         return self._result  # type: ignore[no-any-return]
 
     def cancel(self) -> bool:
-        """Has the generator end where it stands: its `finally` blocks run. False: it has ended."""
+        """End the generator at its `yield`; `finally` blocks run. False if it has already ended."""
         if self._done:
             return False
         self._cancelled = True
@@ -78,7 +78,7 @@ class Task(Generic[T]):
     # Called by the loop.
 
     def _resume(self, value: Any = None) -> None:
-        """Runs to the next request, which the loop then grants."""
+        """Run to the next request and pass it to the loop."""
         self._go_on(self._send, value)
 
     def _throw(self, error: BaseException) -> None:
@@ -97,18 +97,18 @@ class Task(Generic[T]):
             return
         self._running = False
         if self._cancelled:
-            # By itself, or by what it called.
+            # By the generator itself or by code it called.
             self._close()
             return
         try:
-            # Most often it waits once more for what it has waited for before.
+            # Usually it waits for the same fd as before.
             wait = self._known.get(request[0]) if type(request) is tuple and request else None
             if wait is not None and wait.again(request):
                 self._waits_for = wait
             else:
                 self._waits_for = self._loop._grant(self, request)
         except Exception as error:
-            # The request was wrong: the generator hears of it where it made it.
+            # The request was invalid: the exception is raised at the `yield`.
             self._loop.asyncio_loop.call_soon(self._throw, error, context=self._context)
 
     def _stopped(self, error: BaseException) -> None:

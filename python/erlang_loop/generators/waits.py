@@ -1,9 +1,9 @@
 """Tasks that wait for fds.
 
 A wait is a watch of the native loop, kept for the next wait of the same task for the same socket.
-One for reading stays armed, because a task that reads most often reads again: then waiting once
-more costs no system call. If data comes while nobody waits for it, the watch is paused. One for
-writing is told once: there is room nearly always.
+A watch for reading stays armed, because a task that reads usually reads again: then the next wait
+costs no system call. If data arrives while the task is not waiting for it, the watch is paused. A
+watch for writing is one-shot, because there is nearly always room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 
-#: The rest of a request that has no limit of time.
+#: The rest of a request without a timeout.
 _ENDLESS = ((None,), ())
 
 
@@ -40,11 +40,11 @@ class Wait:
         self.timer: _native.TimerHandle | None = None
 
     def again(self, request: tuple[Any, ...]) -> bool:
-        """Waits once more, if that is all that this request asks for."""
+        """Reuse the watch, if that is all that this request needs."""
         file = request[1]
         if file is not self.file or file.fileno() != self.fd or request[2:] not in _ENDLESS:
             return False
-        # The fd may have another watch since: it was closed, and its number used again.
+        # The fd may have another watch now: it was closed, and its number was reused.
         if self.armed:
             self.waiting = not self.handle.cancelled()
         else:
@@ -86,7 +86,7 @@ class Waits:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._waits: tuple[dict[int, Wait], dict[int, Wait]] = ({}, {})
-        #: What to look through when a task ends: fds, and whether they are for writing.
+        #: The waits to check when a task ends: fds, and whether they are for writing.
         self._of_task: dict[Task[Any], set[tuple[int, bool]]] = {}
 
     def read(self, task: Task[Any], file: Any, timeout: float | None = None) -> Wait:
@@ -109,7 +109,7 @@ class Waits:
             if before.file is file:
                 way = "writable" if writing else "readable"
                 raise RuntimeError(f"{before.task!r} waits already for {file!r} to be {way}")
-            # Its socket was closed, or the number would not be this one's.
+            # The old socket was closed, otherwise its number could not have been reused.
             before.cancel()
             error = OSError(errno.EBADF, "the socket was closed while the task waited for it")
             self._core.call_soon(before.task._throw, error, context=before.task._context)
@@ -120,7 +120,7 @@ class Waits:
                 self._core, fd, writing, False, writing, wait.ready, (), context
             )
         except PermissionError:
-            # A file on disk: always ready.
+            # A regular file: always ready.
             wait.handle = self._core.call_soon(wait.ready, context=context)
             return wait
         self._waits[writing][fd] = wait
@@ -136,7 +136,7 @@ class Waits:
                 self._drop(fd, writing)
 
     def forget(self, file: Any) -> list[Task[Any]]:
-        """Ends the waits for a file that will be closed; answers the tasks that waited."""
+        """End the waits for a file that is about to be closed; return the tasks that waited."""
         waiting = []
         for writing in (False, True):
             of_file = [fd for fd, wait in self._waits[writing].items() if wait.file is file]

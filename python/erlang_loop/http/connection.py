@@ -1,4 +1,4 @@
-"""One client: a state machine that events of its socket and of its handler move on."""
+"""One client: a state machine driven by events of its socket and of its handler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .output import Output
 if TYPE_CHECKING:
     from .server import HttpServer
 
-#: Requests that one client may have answered before the others have their turn.
+#: Requests of one client that are handled before other clients get their turn.
 _IN_A_ROW = 16
 _READ_SIZE = 65_536
 
@@ -26,7 +26,7 @@ class State(enum.Enum):
     READING_BODY = "reading body"
     PROCESSING = "processing request"
     WRITING_RESPONSE = "writing response"
-    #: Answered for the last time: the client has a moment to take that in.
+    #: The last response was sent: the client has some time to read it.
     LINGERING = "lingering"
     CLOSED = "closed"
 
@@ -35,7 +35,7 @@ _READING = (State.WAITING_FOR_REQUEST, State.READING_HEADERS, State.READING_BODY
 
 
 class Connection:
-    """A client's connection. Whatever goes wrong with it ends here."""
+    """A client's connection. Errors of the client do not propagate beyond it."""
 
     def __init__(self, server: HttpServer, sock: socket.socket, address: Any) -> None:
         self._server = server
@@ -79,7 +79,7 @@ class Connection:
         self._advance()
 
     def _advance(self) -> None:
-        """Takes requests out of what was read, as far as the client reads the answers."""
+        """Handle the received requests, as long as the client reads the responses."""
         if self._advancing:
             return
         self._advancing = True
@@ -103,7 +103,7 @@ class Connection:
         self._advance()
 
     def _take_event(self) -> bool:
-        """False: more has to be read first."""
+        """Return False if more has to be read first."""
         try:
             event = self._http.next_event()
         except h11.RemoteProtocolError as error:
@@ -124,7 +124,7 @@ class Connection:
         elif isinstance(event, h11.EndOfMessage):
             self._handle()
         else:
-            # The client has closed its end, or another cycle has to begin first.
+            # The client has closed its end, or another request cycle has to begin first.
             if event is not h11.PAUSED:
                 self.close()
             return False
@@ -172,7 +172,7 @@ class Connection:
             if self.response is response:
                 self._refuse(500)
 
-    # ---- answering: called by Response ----
+    # ---- responding: called by Response ----
 
     def send_head(self, status: int, headers: Iterable[tuple[Text, Text]]) -> None:
         listed = [(as_bytes(name), as_bytes(value)) for name, value in headers]
@@ -196,7 +196,7 @@ class Connection:
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
             self._enter(State.WAITING_FOR_REQUEST, self._limits.idle_time)
-            # Requests that came behind the last one are taken where that one was.
+            # Pipelined requests are handled by the caller of the first one.
             self._advance()
         else:
             self._linger()
@@ -205,10 +205,10 @@ class Connection:
         if response.gone or self._output.empty:
             self._tell_drained(response)
 
-    # ---- the end ----
+    # ---- closing ----
 
     def finish(self) -> None:
-        """The server ends: after the answer that is under way, if there is one."""
+        """The server shuts down: close after the current response, if there is one."""
         self._closing = True
         if self.state in (State.WAITING_FOR_REQUEST, State.READING_HEADERS, State.READING_BODY):
             self.close()
@@ -227,7 +227,7 @@ class Connection:
             self._tell_drained(response)
 
     def _refuse(self, status: int) -> None:
-        """An error is the last that this client hears."""
+        """Send an error and close the connection."""
         self.response = None
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             text = b"%d %b\n" % (status, reason(status))
@@ -242,11 +242,11 @@ class Connection:
             )
             for event in (head, h11.Data(data=text), h11.EndOfMessage()):
                 self._output.add(self._http.send(event) or b"")
-        # Otherwise an answer had begun: cut off is the only thing left to say.
+        # Otherwise a response had begun: only an abort can signal the error.
         self._linger()
 
     def _linger(self) -> None:
-        """Closing with something unread would take the answer from the client: a reset."""
+        """Closing with unread data would send a reset: the client could lose the response."""
         if self.state is State.CLOSED:
             return
         self._enter(State.LINGERING, self._limits.linger_time)
@@ -265,7 +265,7 @@ class Connection:
     # ---- called by Output ----
 
     def progress(self) -> None:
-        """The client takes in what was sent."""
+        """The client is reading what was sent."""
         if self.state is State.WRITING_RESPONSE:
             self._deadline = self._loop.time() + self._limits.idle_time
 
@@ -283,17 +283,17 @@ class Connection:
             self._loop.call_soon(callback)
 
     def lost(self, _error: OSError) -> None:
-        """The network or the client ended it, which is nobody's fault here."""
+        """The network or the client ended the connection, which is not an error."""
         self.close()
 
     def _failed(self, _sock: socket.socket, _error: BaseException) -> None:
-        """A mistake of ours or of the handler's; the loop has reported it."""
+        """An exception in this module or in the handler; the loop has reported it."""
         self.close()
 
     # ---- watching and time ----
 
     def _flush(self) -> None:
-        # While requests are taken, all answers are sent together at the end.
+        # While requests are being handled, all responses are sent together at the end.
         if self._advancing:
             return
         self._output.flush()
@@ -308,7 +308,7 @@ class Connection:
         return self.state in _READING and not self._output.full and not self._resuming
 
     def _watch(self) -> None:
-        """Reads only while there is something to do with it."""
+        """Watch for reading only while requests can be handled."""
         if self.state is State.CLOSED:
             return
         wanted = self.state is State.LINGERING or (self._takes_requests())
@@ -322,7 +322,7 @@ class Connection:
     def _enter(self, state: State, limit: float | None) -> None:
         self.state = state
         self._deadline = self._loop.time() + limit if limit is not None else float("inf")
-        # The one timer of the connection looks when it is due, and is set anew only to be earlier.
+        # The connection has one timer. It checks when it fires, and is reset only to fire earlier.
         if self._deadline < self._timer.when():
             self._timer.cancel()
             self._set_timer()

@@ -1,4 +1,4 @@
-"""What a client may take of the server."""
+"""Limits for what one client may use."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 class Limits:
     """Sizes in bytes, times in seconds."""
 
-    #: Of the request line and all headers; more is answered with 431.
+    #: Of the request line and all headers; more is refused with 431.
     header_size: int = 16_384
-    #: Of a request's body; more is answered with 413.
+    #: Of a request's body; more is refused with 413.
     body_size: int = 1_048_576
-    #: At the same time; more wait in the system's queue until one has ended.
+    #: Simultaneous connections; more wait in the system's queue until one has ended.
     connections: int = 1000
-    #: Without any request, or without reading what was sent: then the connection is closed.
+    #: Without a request, or without reading a response: then the connection is closed.
     idle_time: float = 60.0
-    #: From a request's first byte to its last; then it is answered with 408.
+    #: From a request's first byte to its last; a slower one is refused with 408.
     request_time: float = 60.0
-    #: For a client to take in the last answer before the connection is closed for good.
+    #: For a client to read the last response before the connection is closed.
     linger_time: float = 2.0
 
     def __post_init__(self) -> None:

@@ -1,38 +1,38 @@
-"""What a handler gets: the request, and the response to fill."""
+"""The arguments of a handler: the request and the response."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from .connection import Connection
 
-Text = Union[str, bytes]
+Text = str | bytes
 _WITHOUT_BODY = (204, 304)
 Headers = Iterable["tuple[Text, Text]"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request, whole."""
+    """A complete request."""
 
     method: str
-    #: As it was sent.
+    #: As the client sent it.
     target: str
     http_version: str
     #: Names in lower case, in the order they were sent.
     headers: list[tuple[str, str]]
     body: bytes
-    #: Of the client's end.
+    #: The client's address.
     address: Any = field(compare=False)
 
     @property
     def path(self) -> str:
-        """The target's path, without the query, with its escapes undone."""
+        """The target's path, unquoted and without the query."""
         return unquote(urlsplit(self.target).path)
 
     @property
@@ -45,7 +45,7 @@ class Request:
 
 
 class Response:
-    """The answer to one request: `send` it, or `begin`, `write` and `end` it, now or later."""
+    """The response to one request: `send` it, or `begin`, `write` and `end` it, now or later."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,16 +55,16 @@ class Response:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody waits for it any more: what is written then goes nowhere."""
+        """Whether the client has disconnected: further writes are discarded."""
         return self._connection.response is not self
 
     def send(self, body: Text = b"", *, status: int = 200, headers: Headers = ()) -> None:
-        """The whole answer. Text is sent as UTF-8."""
+        """Send the whole response. Text is sent as UTF-8."""
         data = body.encode() if isinstance(body, str) else bytes(body)
         listed = list(headers)
         if status in _WITHOUT_BODY:
             if data:
-                raise ValueError(f"an answer with status {status} has no body")
+                raise ValueError(f"a response with status {status} has no body")
         elif not any(as_bytes(name).lower() == b"content-length" for name, _ in listed):
             listed.append(("content-length", str(len(data))))
         self.begin(status, listed)
@@ -72,14 +72,14 @@ class Response:
         self.end()
 
     def begin(self, status: int = 200, headers: Headers = ()) -> None:
-        """The head. Without a content-length the body is sent in chunks."""
+        """Send status and headers. Without a content-length the body is sent in chunks."""
         self._check(begun=False)
         self._begun = True
         if not self.gone:
             self._connection.send_head(status, headers)
 
     def write(self, data: Text) -> bool:
-        """A part of the body. False: wait for `on_drain` before more, or the client is gone."""
+        """Send a part of the body. False: wait for `on_drain`, or the client is gone."""
         if not self._begun:
             self.begin()
         self._check(begun=True)
@@ -88,7 +88,7 @@ class Response:
         return self._connection.send_body(data.encode() if isinstance(data, str) else data)
 
     def end(self) -> None:
-        """The answer is complete."""
+        """End the response."""
         if not self._begun:
             self.begin()
         self._check(begun=True)
@@ -97,7 +97,7 @@ class Response:
             self._connection.end_response()
 
     def on_drain(self, callback: Callable[[], object]) -> None:
-        """Call it once when what was written is on its way, or the client is gone."""
+        """Call `callback` once when the written data has been sent, or the client is gone."""
         self._drained = callback
         self._connection.call_if_drained(self)
 
@@ -113,7 +113,7 @@ def as_bytes(text: Text) -> bytes:
 
 
 def reason(status: int) -> bytes:
-    """The words for a status; none for one that has no customary words."""
+    """The reason phrase of a status; empty if there is none."""
     try:
         return HTTPStatus(status).phrase.encode("ascii")
     except ValueError:

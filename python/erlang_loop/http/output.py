@@ -1,4 +1,4 @@
-"""What a connection has to send: at once if the socket takes it, else when it does."""
+"""Data that a connection has to send: at once if the socket accepts it, else later."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..callbacks import CallbackLoop
 if TYPE_CHECKING:
     from .connection import Connection
 
-#: With more than this waiting, nothing more is produced.
+#: With more than this unsent, no more is produced.
 HIGH_WATER = 65_536
 
 
 class Output:
-    """Bytes on their way to a socket."""
+    """Unsent bytes of a socket."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Output:
         self._waiting += data
 
     def flush(self) -> None:
-        """Sends what the socket takes."""
+        """Send as much as the socket accepts."""
         if not self._waiting or self._watched:
             return
         self._send()

@@ -1,4 +1,4 @@
-"""The listening end: takes connections, up to the limit, and ends them in order."""
+"""The server: accepts connections up to the limit and closes them in order."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .connection import Connection
 from .limits import Limits
 from .messages import Request, Response
 
-#: Connections taken at once, before others have their turn.
+#: Connections accepted at once before other callbacks run.
 _AT_ONCE = 64
 
 Handler = Callable[[Request, Response], object]
 
 
 class HttpServer:
-    """Serves HTTP/1.1 on a CallbackLoop: `handler(request, response)` answers each request.
+    """Serves HTTP/1.1 on a CallbackLoop: `handler(request, response)` handles each request.
 
-    A handler that cannot answer at once keeps the response and answers later. One that raises is
-    reported, and answered with 500 if nothing was sent yet.
+    A handler may keep the response and send it later. If it raises, the exception is reported,
+    and the server sends 500 if nothing was sent yet.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class HttpServer:
 
     @property
     def address(self) -> Any:
-        """Where it listens; the port is the one the system chose if 0 was given."""
+        """The address it listens on, with the port the system chose if 0 was given."""
         return self._listener.getsockname()
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     def close(self) -> None:
-        """No more clients. Answers that are under way are finished, idle connections closed."""
+        """Accept no more clients, finish current responses and close idle connections."""
         if self._listener.fileno() >= 0:
             self.loop.remove_fd(self._listener)
             self._listener.close()
@@ -77,7 +77,7 @@ class HttpServer:
         self.loop.call_exception_handler({"message": message, "exception": error})
 
     def _watch(self) -> None:
-        """Accepts while there is room."""
+        """Accept connections up to the limit."""
         wanted = len(self._connections) < self.limits.connections
         if wanted == self._accepts or self._listener.fileno() < 0:
             return
@@ -100,20 +100,20 @@ class HttpServer:
                 if sock.family in (socket.AF_INET, socket.AF_INET6):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
-                # Gone already: only this one.
+                # This client is already gone; continue with others.
                 sock.close()
                 continue
             self._connections.add(Connection(self, sock, address))
             self._watch()
 
     def _end(self, done: Callable[[], None]) -> None:
-        """The loop is shut down."""
+        """The loop is shutting down."""
         self._closed = done
         self.close()
         if not self._connections:
             done()
 
     def _abort(self) -> None:
-        """The patience of the loop is over."""
+        """The loop's patience has run out."""
         for connection in list(self._connections):
             connection.close()

@@ -33,7 +33,7 @@ def redis() -> Iterator[str]:
     program = shutil.which("redis-server")
     if program is None:
         raise MissingError("redis-server", "redis-server")
-    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+    with tempfile.TemporaryDirectory(prefix="redis-", dir="/tmp") as folder:
         path = f"{folder}/socket"
         options = ("--port", "0", "--unixsocket", path, "--save", "", "--dir", folder)
         with _running([program, *options], Path(folder) / "log", lambda: _accepts(path)):
@@ -44,7 +44,7 @@ def redis() -> Iterator[str]:
 def postgres() -> Iterator[str]:
     """A PostgreSQL server that trusts everybody; the folder of its Unix socket."""
     programs = _postgres_programs()
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
         identity: dict[str, Any] = {}
         if os.geteuid() == 0:
             # PostgreSQL refuses to run as root.

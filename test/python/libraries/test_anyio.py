@@ -98,9 +98,9 @@ async def test_udp(loop):
             assert await client.receive() == b"question"[::-1]
 
 
-async def test_unix_listener(loop, tmp_path, unhandled):
+async def test_unix_listener(loop, short_path, unhandled):
     """anyio may set its future twice, on any loop, when the listener is ready for two turns."""
-    path = str(tmp_path / "socket")
+    path = str(short_path / "socket")
     listener = await anyio.create_unix_listener(path)
     async with anyio.create_task_group() as group:
         await group.start(lambda *, task_status: serve_until_cancelled(listener, task_status))

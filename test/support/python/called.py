@@ -491,6 +491,65 @@ async def spin_for_ever() -> None:
             continue
 
 
+async def yield_in_debug_mode() -> str:
+    """This step began before that mode: there is no Python code below what makes the next one."""
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    try:
+        await asyncio.sleep(0)
+    finally:
+        loop.set_debug(False)
+    return "yielded"
+
+
+async def block_beside_others(seconds: float, debug: bool) -> list[str]:
+    """What the others have of a callback that blocks in C, and has no Python code after that."""
+    loop = asyncio.get_running_loop()
+    loop.set_debug(debug)
+    errors: list[str] = []
+    loop.set_exception_handler(lambda _, context: errors.append(repr(context["exception"])))
+
+    async def other() -> None:
+        try:
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+        except BaseException as error:
+            errors.append(repr(error))
+            raise
+
+    others = [asyncio.ensure_future(other()) for _ in range(5)]
+    await asyncio.sleep(0)
+    loop.call_soon(time.sleep, seconds)
+    _, left = await asyncio.wait(others, timeout=20)
+    loop.set_debug(False)
+    return errors + [repr(task) for task in left]
+
+
+async def block_then_compute(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251
+    while True:
+        pass
+
+
+async def many_short_callbacks(seconds: float) -> list[str]:
+    """A turn that lasts, none of whose callbacks does."""
+    loop = asyncio.get_running_loop()
+    errors: list[str] = []
+    loop.set_exception_handler(lambda _, context: errors.append(repr(context["exception"])))
+    ended = loop.create_future()
+
+    def short() -> None:
+        end = time.monotonic() + 0.002
+        while time.monotonic() < end:
+            pass
+
+    for _ in range(int(seconds / 0.002)):
+        loop.call_soon(short)
+    loop.call_soon(ended.set_result, None)
+    await ended
+    return errors
+
+
 _who: contextvars.ContextVar[int] = contextvars.ContextVar("who", default=0)
 
 

@@ -46,9 +46,8 @@ def without_context() -> None:
 
 def with_notes() -> None:
     error = ValueError("noted")
-    if sys.version_info >= (3, 11):
-        error.add_note("first note")
-        error.add_note("second\nnote")
+    error.add_note("first note")
+    error.add_note("second\nnote")
     raise error
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
+import select
 import socket
 import sys
 import threading
@@ -204,3 +206,33 @@ async def counters() -> dict[str, int]:
     """What the native loop has done so far."""
     loop: Any = asyncio.get_running_loop()
     return dict(loop._counters())
+
+
+_nested: list[int] = []
+
+
+async def watch_nested(depth: int) -> None:
+    """Has the loop watch epoll sets inside of each other, with a pipe in the innermost."""
+    reader, writer = os.pipe()
+    inner = reader
+    _nested.extend([writer, reader])
+    for _ in range(depth):
+        outer = select.epoll()
+        outer.register(inner, select.EPOLLIN)
+        inner = os.dup(outer.fileno())
+        outer.close()
+        _nested.append(inner)
+    loop = asyncio.get_running_loop()
+    heard = loop.create_future()
+    loop.add_reader(inner, lambda: heard.done() or heard.set_result(None))
+    globals()["_heard"] = heard
+
+
+async def hear_nested() -> None:
+    """Writes into the pipe, and waits until the loop has noticed."""
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.05, os.write, _nested[0], b"x")
+    await globals()["_heard"]
+    loop.remove_reader(_nested[-1])
+    while _nested:
+        os.close(_nested.pop())

@@ -1,5 +1,5 @@
-//! What is measured of the core: each operation does one thing of a loop's daily work, so often
-//! as it is told. `core` takes the time, `counted` is for counting instructions.
+//! What is measured of the core: each operation is one part of a loop's daily work, repeated as
+//! often as requested. `core` takes the time, `counted` is for counting instructions.
 
 use event_loop::{Cancel, Direction, EventBuffer, EventLoop, Inbox, Mode, TimerHeap};
 use std::cell::Cell;
@@ -9,10 +9,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-/// Prepared; does its operation so many times.
+/// A prepared operation, to be repeated this many times.
 pub type Repeat = Box<dyn FnMut(u64)>;
 
-/// Its name and what prepares it.
+/// Its name and the function that prepares it.
 pub type Operation = (&'static str, fn() -> Repeat);
 
 /// In the order of their names.
@@ -28,7 +28,7 @@ pub const ALL: [Operation; 7] = [
     ("watch_and_unwatch", watch_and_unwatch),
 ];
 
-/// One value from another thread's point of view: in, and out again.
+/// One value: in, and out again.
 fn inbox_push_and_take() -> Repeat {
     let inbox = Inbox::new();
     Box::new(move |count| {
@@ -39,7 +39,7 @@ fn inbox_push_and_take() -> Repeat {
     })
 }
 
-/// One value of a hundred that are taken together.
+/// A hundred values, taken together.
 fn inbox_push_hundred() -> Repeat {
     let inbox = Inbox::new();
     Box::new(move |count| {
@@ -55,7 +55,7 @@ fn inbox_push_hundred() -> Repeat {
     })
 }
 
-/// One look at an epoll set with ten ready sockets, and finding out whom they concern.
+/// One poll of an epoll set with ten ready sockets, and resolving the events.
 fn poll_ten_ready() -> Repeat {
     let events = EventLoop::new().expect("an epoll set");
     let mut pairs = Vec::new();
@@ -79,7 +79,7 @@ fn poll_ten_ready() -> Repeat {
     })
 }
 
-/// A handle, as far as the heap is concerned.
+/// A handle, from the heap's point of view.
 #[derive(Clone, Default)]
 struct Timer(Rc<Cell<bool>>);
 
@@ -89,7 +89,7 @@ impl Cancel for Timer {
     }
 }
 
-/// A time-out that is not needed, among a thousand others.
+/// A timeout that is not needed, among a thousand others.
 fn timer_cancel() -> Repeat {
     let mut timers = TimerHeap::new();
     for number in 0..1000 {
@@ -107,7 +107,7 @@ fn timer_cancel() -> Repeat {
     })
 }
 
-/// The next timer runs, and another one is set, among so many others.
+/// The next timer runs, and another one is set, among this many others.
 fn timer_pop_and_push(alive: u64) -> Repeat {
     let mut timers = TimerHeap::new();
     let mut random = 1_u64;
@@ -130,7 +130,7 @@ fn timer_pop_and_push(alive: u64) -> Repeat {
     })
 }
 
-/// What a write that did not fit costs: room is watched for, and then no more.
+/// The cost of a write that did not fit: the fd is watched for writing, and then no longer.
 fn watch_and_unwatch() -> Repeat {
     let events = EventLoop::new().expect("an epoll set");
     let (here, there) = UnixStream::pair().expect("a socket pair");

@@ -1,5 +1,5 @@
-//! The inbox against a queue: nothing lost, nothing twice, the edge told once, no value leaked
-//! whether it is taken, left behind or refused.
+//! The inbox against a queue: nothing is lost, nothing comes twice, the edge is reported once, and
+//! no value leaks, whether it is taken, left behind or rejected.
 
 use super::bytes::Bytes;
 use event_loop::{Inbox, PushError};
@@ -28,7 +28,8 @@ pub fn run(data: &[u8]) {
                 next += 1;
             }
             5 => {
-                // Only some of what was taken is looked at; the rest goes with the iterator.
+                // Only some of the taken values are iterated over; the rest is dropped with the
+                // iterator.
                 let looked_at = bytes.below(12);
                 for (value, _) in inbox.take().take(looked_at) {
                     assert_eq!(Some(value), model.pop_front());

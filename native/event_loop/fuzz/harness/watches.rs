@@ -1,6 +1,6 @@
-//! A loop's watches against what is known of some socket pairs: an event reaches only a watch
-//! that is alive, of that fd and direction, and that is really ready; descriptors are closed
-//! behind the loop's back, duplicated, and their numbers used again.
+//! A loop's watches against what is known of some socket pairs: an event reaches only a watch that
+//! is alive, of that fd and direction, and that is really ready; descriptors are closed without
+//! telling the loop, duplicated, and their numbers reused.
 
 use super::bytes::Bytes;
 use event_loop::{Direction, Error, EventBuffer, EventLoop, Mode, WatchId};
@@ -29,7 +29,7 @@ fn pair() -> Pair {
     }
 }
 
-/// What the loop was told, by key; keys are never used twice.
+/// Events by key; keys are never reused.
 struct Watch {
     id: WatchId,
     fd: RawFd,
@@ -91,14 +91,14 @@ pub fn run(data: &[u8]) {
             7 => drop((&pairs[which].peer).write(b"x")),
             8 => drop((&pairs[which].watched).read(&mut [0; 64])),
             9 => {
-                // In order: the loop is told first.
+                // In an orderly way: the loop is notified first.
                 let fd = pairs[which].watched.as_raw_fd();
                 events.forget_fd(fd);
                 watches.retain(|_, watch| watch.fd != fd);
                 pairs[which] = pair();
             }
             10 => {
-                // Behind its back; the new pair has the old number, most of the time.
+                // Without telling the loop; the new pair has the old number, most of the time.
                 let fd = pairs[which].watched.as_raw_fd();
                 let duplicate = (bytes.below(2) == 0)
                     .then(|| pairs[which].watched.try_clone().expect("a descriptor"));
@@ -107,7 +107,7 @@ pub fn run(data: &[u8]) {
                 let duplicate = pairs[which].duplicate.take();
                 pairs[which] = pair();
                 pairs[which].duplicate = duplicate;
-                // What it watched is no more; a late call for it must be harmless.
+                // The watched descriptor no longer exists; a late call for it must be harmless.
                 for (_, watch) in watches.extract_if(|_, watch| watch.fd == fd) {
                     let _ = events.unwatch(watch.id, watch.direction);
                     assert_eq!(events.pause(watch.id, watch.direction), Err(Error::Stale));
@@ -117,11 +117,11 @@ pub fn run(data: &[u8]) {
         }
     }
     look(&events, &pairs, &watches);
-    assert!(events.close().expect("it does not run"));
+    assert!(events.close().expect("it is not running"));
 }
 
 fn placeholder(duplicate: Option<UnixStream>) -> Pair {
-    // Takes two numbers, so that the freed one is the next to be given out.
+    // Takes two numbers, so that the freed one is the next to be assigned.
     let mut pair = pair();
     pair.duplicate = duplicate;
     pair
@@ -147,7 +147,7 @@ fn look(events: &EventLoop, pairs: &[Pair], watches: &HashMap<u64, Watch>) {
             (event.write, Direction::Write),
         ] {
             let Some(key) = key else { continue };
-            let watch = watches.get(&key).expect("only live watches hear");
+            let watch = watches.get(&key).expect("only live watches get events");
             assert!(watch.fd == event.fd && watch.direction == direction && !watch.paused);
             assert!(pairs
                 .iter()

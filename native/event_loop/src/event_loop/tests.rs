@@ -46,7 +46,7 @@ fn the_timer_ends_a_wait_and_can_be_set_to_the_same_time_again() {
         assert_eq!(
             events.poll_now(&mut buf),
             Ok(0),
-            "told once, though never read"
+            "reported once, though never read"
         );
     }
     events.set_timer(Some(now_ns() + MS)).unwrap();
@@ -74,7 +74,7 @@ fn a_wake_ends_a_direct_wait_or_prevents_it() {
     assert_eq!(
         events.poll_now(&mut buf),
         Ok(0),
-        "the bell is told once, though never read"
+        "the bell is reported once, though never read"
     );
 }
 
@@ -138,7 +138,7 @@ fn a_carried_loop_has_descriptors_only_when_it_needs_them() {
     assert_eq!(events.poll_now(&mut buf), Ok(1));
     assert_eq!(ready(&events, &buf)[0].read, Some(3));
     assert_eq!(events.raw_fd(), events.open_set().ok());
-    // The bell is in it: a wake ends a wait.
+    // The bell is in the set: a wake ends a wait.
     assert!(events
         .unwatch_fd(far.as_raw_fd(), Direction::Read)
         .is_some());

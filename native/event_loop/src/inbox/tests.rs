@@ -1,4 +1,4 @@
-//! What goes in comes out, once and in order. The interleavings are loom's (`tests/`).
+//! What is pushed is taken, once and in order. Loom tests the interleavings (`tests/`).
 
 use super::*;
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What the kernel writes for each ready descriptor.
 pub type EpollEvent = libc::epoll_event;
 
-/// Set once the kernel (before 5.11) or a sandbox has refused `epoll_pwait2`: it will not
-/// change its mind, so nobody asks again. Relaxed: asking once too often is harmless.
+/// Set once the kernel (before 5.11) or a sandbox has rejected `epoll_pwait2`, which will not
+/// change. Relaxed: trying once too often is harmless.
 static NO_PWAIT2: AtomicBool = AtomicBool::new(false);
 
 /// The kernel's own timespec: 64 bits on every architecture, unlike libc's.
@@ -23,7 +23,7 @@ struct KernelTimespec {
 pub(crate) fn create() -> Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: the kernel just gave us this number; nobody else owns it.
+    // SAFETY: the kernel just returned this number; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -36,12 +36,12 @@ pub(crate) fn control(
     token: u64,
 ) -> Result<()> {
     let mut event = EpollEvent { events, u64: token };
-    // SAFETY: `event` is valid for the call and the kernel copies it. A wrong `fd` is answered
-    // with an error, it is never dereferenced.
+    // SAFETY: `event` is valid for the call and the kernel copies it. A wrong `fd` causes an error,
+    // it is never dereferenced.
     check(unsafe { libc::epoll_ctl(set.as_raw_fd(), op, fd, &raw mut event) }).map(|_| ())
 }
 
-/// Waits until something is ready, at most `timeout_ns` (`None`: for ever), and says how many
+/// Waits until something is ready, at most `timeout_ns` (`None`: forever), and returns how many
 /// entries of `out` were written. A signal ends the wait with 0.
 pub(crate) fn wait(
     set: BorrowedFd<'_>,
@@ -53,8 +53,8 @@ pub(crate) fn wait(
         None => wait_ms(set, out, -1),
         Some(ns) if NO_PWAIT2.load(Ordering::Relaxed) => wait_ms(set, out, round_up_to_ms(ns)),
         Some(ns) => match wait_ns(set, out, ns) {
-            // ENOSYS is the old kernel; EPERM (NotPollable here) the old sandbox that answers
-            // it for any call it does not know. The call itself has no such error.
+            // ENOSYS comes from an old kernel; EPERM (NotPollable here) from an old sandbox that
+            // returns it for every call it does not know. The call itself has no such error.
             Err(Error::Os(libc::ENOSYS) | Error::NotPollable) => {
                 NO_PWAIT2.store(true, Ordering::Relaxed);
                 wait_ms(set, out, round_up_to_ms(ns))
@@ -82,7 +82,7 @@ fn count(answer: impl TryInto<usize>) -> Result<usize> {
 }
 
 fn wait_ms(set: BorrowedFd<'_>, out: &mut [EpollEvent], ms: libc::c_int) -> Result<usize> {
-    // SAFETY: `out` is ours for the call, and the kernel writes at most its length.
+    // SAFETY: `out` is ours during the call, and the kernel writes at most its length.
     count(unsafe { libc::epoll_wait(set.as_raw_fd(), out.as_mut_ptr(), capacity(out), ms) })
 }
 
@@ -92,8 +92,8 @@ fn wait_ns(set: BorrowedFd<'_>, out: &mut [EpollEvent], ns: u64) -> Result<usize
         sec: (ns / NS).cast_signed(), // below 2^63: divided by a billion
         nsec: (ns % NS).cast_signed(),
     };
-    // SAFETY: as above; `timeout` is only read and has the layout this call asks for; a null
-    // signal mask (with its size) means "leave the mask alone".
+    // SAFETY: as above; `timeout` is only read and has the layout that this call requires; a null
+    // signal mask (with its size) means that the mask is not changed.
     count(unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,

@@ -1,22 +1,22 @@
 //! The bell: an eventfd in the epoll set, rung by `parking` to end the owner's epoll wait.
 //!
-//! It is registered edge-triggered: every write makes the set ready once, however high the
-//! counter already stands, so nobody ever has to read it.
+//! It is registered edge-triggered: every write makes the set ready once, whatever the counter's
+//! value, so it is never read.
 
 use super::check;
 use crate::error::Result;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-/// A descriptor that becomes ready when rung. It is made when first asked for: a loop that never
-/// waits on an epoll set needs none.
+/// A descriptor that becomes ready when rung. It is created on first use: a loop that never waits
+/// on an epoll set needs none.
 #[derive(Debug, Default)]
 pub struct Bell {
     fd: OnceLock<OwnedFd>,
 }
 
 impl Bell {
-    /// A silent bell.
+    /// A bell that has not been rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -32,16 +32,16 @@ impl Bell {
         }
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: the kernel just gave us this number; nobody else owns it.
+        // SAFETY: the kernel just returned this number; it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // If another thread was first, ours is closed again.
         Ok(self.fd.get_or_init(|| fd).as_raw_fd())
     }
 
-    /// Makes the epoll set ready, once. Any thread.
+    /// Makes the epoll set ready, once. From any thread.
     pub fn ring(&self) {
         let Some(fd) = self.fd.get() else {
-            return; // in nobody's set, so nobody waits for it
+            return; // in no set, so no thread waits for it
         };
         let one: u64 = 1;
         // SAFETY: reads the eight bytes of `one`, which outlives the call.
@@ -52,7 +52,7 @@ impl Bell {
                 std::mem::size_of::<u64>(),
             )
         };
-        // It could only refuse after 2^64 rings, or if the descriptor we own were closed.
+        // It could only fail after 2^64 rings, or if our descriptor were closed.
         debug_assert_eq!(written, 8, "an eventfd of ours takes eight bytes");
     }
 }

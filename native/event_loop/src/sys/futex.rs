@@ -19,23 +19,23 @@ impl Futex {
         }
     }
 
-    /// The word itself; whoever changes it under a sleeper calls [`wake`](Self::wake).
+    /// The word itself; a thread that changes it while the owner sleeps calls [`wake`](Self::wake).
     #[must_use]
     pub fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// Sleeps while the word is `expected`, until `deadline_ns` of the monotonic clock. The
-    /// kernel compares and falls asleep in one step, so a change right before is not missed.
-    /// May return without reason: the caller looks at the word and waits again.
+    /// Sleeps while the word is `expected`, until `deadline_ns` of the monotonic clock. The kernel
+    /// compares and falls asleep in one step, so a change right before is not missed. May return
+    /// without reason: the caller reads the word and waits again.
     pub fn wait(&self, expected: u32, deadline_ns: Option<u64>) -> Waited {
         let deadline = deadline_ns.map(super::time::timespec);
         let deadline = deadline
             .as_ref()
             .map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the word lives as long as `self`; `deadline` is null or points into this
-        // frame. WAIT_BITSET (unlike WAIT) takes the timeout as a point in time, so that
-        // looping after a spurious return does not stretch it.
+        // SAFETY: the word lives as long as `self`; `deadline` is null or points into this frame.
+        // WAIT_BITSET (unlike WAIT) takes the timeout as a point in time, so repeating the call
+        // after a spurious return does not extend it.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -54,10 +54,10 @@ impl Futex {
         }
     }
 
-    /// Wakes the sleeper, if there is one. Any thread.
+    /// Wakes the sleeper, if there is one. From any thread.
     pub fn wake(&self) {
-        // SAFETY: the word lives as long as `self`, and waking only uses its address. The
-        // owner is the only sleeper, so one is all.
+        // SAFETY: the word lives as long as `self`, and waking only uses its address. The owner is
+        // the only sleeper, so waking one is enough.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

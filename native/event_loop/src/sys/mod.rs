@@ -1,9 +1,9 @@
-//! The system calls, wrapped so that the rest of the crate is safe code. Called by `clock`,
-//! `epoll`, `parking`, `watches` and `event_loop` only.
+//! The system calls, wrapped so that the rest of the crate is safe code. Only `clock`, `epoll`,
+//! `parking`, `watches` and `event_loop` call them.
 //!
-//! This is the Linux version. Another system stands beside it by giving the same functions:
-//! an fd set with tokens (kqueue), a bell that wakes it (`EVFILT_USER`), an absolute timer in
-//! it (`EVFILT_TIMER`), a word to sleep on (`os_sync_wait_on_address`) and a clock.
+//! This is the Linux version. A version for another system would provide the same functions: an fd
+//! set with tokens (kqueue), a bell that wakes it (`EVFILT_USER`), an absolute timer in it
+//! (`EVFILT_TIMER`), a word to sleep on (`os_sync_wait_on_address`) and a clock.
 #![allow(unsafe_code)] // the border to the kernel; every block says why it holds
 
 pub mod epoll;
@@ -13,8 +13,6 @@ mod eventfd;
 mod futex;
 #[cfg(loom)]
 mod model;
-pub mod poll;
-pub mod thread;
 pub mod time;
 pub mod timerfd;
 
@@ -27,10 +25,10 @@ pub use model::{Bell, Futex};
 
 use crate::error::{Error, Result};
 
-/// How a timed wait ended.
+/// The result of a timed wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// Woken, interrupted, or the word had changed: look again.
+    /// Woken, interrupted, or the word had changed: check again.
     Returned,
     /// The deadline passed.
     TimedOut,
@@ -41,7 +39,7 @@ fn last_error() -> Error {
     Error::from(std::io::Error::last_os_error())
 }
 
-/// Most calls answer a negative number for "see `errno`".
+/// Most calls return a negative number to say that `errno` is set.
 fn check(answer: libc::c_int) -> Result<libc::c_int> {
     if answer < 0 {
         Err(last_error())

@@ -1,8 +1,8 @@
-//! What the model checker sees instead of the kernel: a futex and a bell made of loom's mutex
-//! and condition variable. Used by `parking` when built with `--cfg loom`.
+//! What the model checker uses instead of the kernel: a futex and a bell, implemented with loom's
+//! mutex and condition variable. `parking` uses it when built with `--cfg loom`.
 //!
-//! The mutex of the futex plays the kernel's hash bucket lock: comparing the word and falling
-//! asleep are one step for wakers. Deadlines never pass here, so a lost wake-up is a deadlock,
+//! The futex's mutex has the role of the kernel's hash bucket lock: for wakers, comparing the word
+//! and falling asleep are one step. Deadlines never pass here, so a lost wake-up is a deadlock,
 //! which loom reports.
 #![allow(missing_docs)] // the same functions as in `futex` and `eventfd`, where they are described
 
@@ -69,7 +69,7 @@ impl Bell {
         self.sleeper.notify_one();
     }
 
-    /// What the epoll wait of the owner does: sleep until rung, and take the event.
+    /// The owner's epoll wait: sleeps until rung, and takes the event.
     pub fn wait(&self) {
         let mut rung = self.rung.lock().expect("loom's mutex is never poisoned");
         while !*rung {

@@ -1,7 +1,7 @@
 //! A deadline that makes the epoll set ready, for a parked loop. `event_loop` calls it.
 //!
-//! Registered edge-triggered like the bell: setting it again clears an old expiry, so it is
-//! never read either.
+//! Registered edge-triggered like the bell: setting it again clears an old expiry, so it is never
+//! read, either.
 
 use super::check;
 use crate::error::Result;
@@ -22,7 +22,7 @@ impl TimerFd {
         let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: the kernel just gave us this number; nobody else owns it.
+        // SAFETY: the kernel just returned this number; it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd })
     }
@@ -30,7 +30,7 @@ impl TimerFd {
     /// Fires at `when_ns` of the monotonic clock (at once if that has passed), or never.
     ///
     /// # Errors
-    /// None is known for a timer of ours; whatever the kernel says is passed on.
+    /// None is known for our timers; errors of the kernel are passed on.
     pub fn set(&self, when_ns: Option<u64>) -> Result<()> {
         // The kernel reads a zero as "unset"; the first nanosecond has long passed as well.
         let when = super::time::timespec(when_ns.map_or(0, |when| when.max(1)));
@@ -42,7 +42,7 @@ impl TimerFd {
             it_interval: once,
             it_value: when,
         };
-        // SAFETY: `spec` is only read and outlives the call; the old value is not asked for.
+        // SAFETY: `spec` is only read and outlives the call; the old value is not requested.
         check(unsafe {
             libc::timerfd_settime(
                 self.fd.as_raw_fd(),

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-/// Spreads descriptor numbers over the table with one multiplication. Nobody outside chooses
+/// Distributes descriptor numbers over the table with one multiplication. An attacker cannot choose
 /// them, so nothing stronger is needed.
 #[derive(Debug, Default)]
 pub(super) struct FdHasher(u64);
@@ -39,7 +39,7 @@ mod tests {
             hasher.write_i32(fd);
             hasher.finish()
         };
-        // The standard table picks the bucket by the low bits and compares the top seven.
+        // The standard table chooses the bucket by the low bits and compares the top seven.
         let low: HashSet<_> = (0..1024).map(|fd| hash(fd) % 1024).collect();
         let top: HashSet<_> = (0..1024).map(|fd| hash(fd) >> 57).collect();
         assert!(

@@ -1,4 +1,5 @@
-//! One descriptor's watches and what the kernel was told about them. `watches` calls it.
+//! The watches of one descriptor, and what is registered in the kernel for them. `watches` calls
+//! it.
 
 use super::{token, Direction, Mode};
 use crate::epoll::{EpollSet, Interest, RawEvent};
@@ -12,17 +13,15 @@ pub(super) struct Watch {
     pub serial: u64,
     pub mode: Mode,
     pub paused: bool,
-    /// Told without the kernel, which has not been asked yet: see `early`.
-    pub early: bool,
 }
 
 /// What the kernel holds for the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registered {
-    /// Nothing. With every watch paused the descriptor must leave the set: the kernel would
-    /// go on reporting hang-ups, which nobody wants, and the loop would spin on them.
+    /// Nothing. With every watch paused the descriptor must leave the set: the kernel would keep
+    /// reporting hang-ups that no watch wants, and the loop would spin on them.
     Absent,
-    /// An entry that a oneshot event has silenced.
+    /// An entry that a oneshot event has disabled.
     Silent,
     /// An entry that reports this.
     Armed(Interest),
@@ -65,7 +64,7 @@ impl Slot {
         self.read.is_none() && self.write.is_none()
     }
 
-    /// Whether a oneshot event has silenced the kernel's entry.
+    /// Whether a oneshot event has disabled the kernel's entry.
     pub fn is_silent(&self) -> bool {
         self.registered == Registered::Silent
     }
@@ -75,19 +74,11 @@ impl Slot {
         once(&self.read) || once(&self.write)
     }
 
-    /// Whether the kernel watches this side, and this side only.
-    pub fn reads_only(&self) -> bool {
-        let reads = |interest: &Interest| interest.read && !interest.write;
-        self.write.is_none() && matches!(&self.registered, Registered::Armed(now) if reads(now))
-    }
-
     /// What the kernel should report: `None` if nothing. Both flags hold for the whole
     /// descriptor, so each is set only if every active watch wants it.
     fn wanted(&self) -> Option<Interest> {
-        let active = |side: &Option<Watch>| {
-            side.filter(|watch| !watch.paused && !watch.early)
-                .map(|watch| watch.mode)
-        };
+        let active =
+            |side: &Option<Watch>| side.filter(|watch| !watch.paused).map(|watch| watch.mode);
         let (read, write) = (active(&self.read), active(&self.write));
         let mut modes = read.iter().chain(&write).peekable();
         modes.peek()?;
@@ -102,8 +93,9 @@ impl Slot {
         })
     }
 
-    /// Brings the kernel in step with the watches; no call when it is already, unless `ask`
-    /// demands one. `Os(ENOENT)` means the entry is gone: the number was closed and reused.
+    /// Updates the kernel's entry to match the watches; makes no call if it matches already, unless
+    /// `ask` requires one. `Os(ENOENT)` means that the entry is gone: the number was closed and
+    /// reused.
     pub fn register(&mut self, set: &EpollSet, fd: RawFd, ask: bool) -> Result<()> {
         let token = token(fd, self.generation);
         match (self.registered, self.wanted()) {
@@ -114,7 +106,7 @@ impl Slot {
                 return set.delete(fd);
             }
             (Registered::Absent, Some(next)) => match set.add(fd, next, token) {
-                // The entry of an earlier descriptor of this number that came back (dup2).
+                // The entry of an earlier descriptor with this number, which was restored (dup2).
                 Err(Error::Os(libc::EEXIST)) => set.modify(fd, next, token)?,
                 outcome => outcome?,
             },
@@ -126,15 +118,15 @@ impl Slot {
         Ok(())
     }
 
-    /// Takes the descriptor out of the set. It may be closed already, which did the same.
+    /// Removes the descriptor from the set. It may be closed already, which has the same effect.
     pub fn deregister(self, set: &EpollSet, fd: RawFd) {
         if self.registered != Registered::Absent {
             let _gone_already = set.delete(fd);
         }
     }
 
-    /// The keys an event concerns. Hang-up and error concern both, as in asyncio: whoever
-    /// tries will learn what happened.
+    /// The keys that an event concerns. Hang-up and error concern both, as in asyncio: the next
+    /// read or write returns the error.
     pub fn fire(&mut self, event: &RawEvent) -> (Option<u64>, Option<u64>) {
         if matches!(
             self.registered,

@@ -1,4 +1,4 @@
-//! What a watch hears, and what ids and keys survive. Real descriptors, a real epoll set.
+//! The events of watches, and what ids and keys survive. Real descriptors, a real epoll set.
 
 use super::*;
 use crate::epoll::EventBuffer;
@@ -41,7 +41,7 @@ impl Bench {
         out.iter().collect()
     }
 
-    /// The keys told by one poll: (reader, writer).
+    /// The keys that one poll reports: (reader, writer).
     fn told(&mut self) -> (Option<u64>, Option<u64>) {
         let mut told = (None, None);
         for event in self.polled() {
@@ -196,8 +196,9 @@ fn closed_numbers_are_refused_and_forgotten() {
     let fd = far.as_raw_fd();
     b.table.watch(&b.set, fd, R, 1, Mode::LEVEL).unwrap();
     drop(far); // behind our back
-               // Other tests open descriptors at the same time: the number may be in use again, which
-               // is the reuse of the test below. Both answers are right; the old reader must be gone.
+               // Other tests open descriptors at the same time: the number may be in use again,
+               // which is the reuse of the test below. Both results are right; the old reader must
+               // be gone.
     match b.table.watch(&b.set, fd, W, 2, Mode::LEVEL) {
         Err(Error::BadFd | Error::NotPollable) => assert!(b.table.is_empty()),
         Ok(_) => assert_eq!(b.table.key(fd, R), None),
@@ -246,106 +247,7 @@ fn a_watch_is_paused_by_its_descriptor() {
     b.table.pause_fd(&b.set, fd, R).unwrap();
     assert_eq!(b.table.pause_fd(&b.set, fd, W), Err(Error::Stale));
     assert_eq!(b.told(), (None, None));
-    // Watching it anew is how it is told again.
+    // Watching it again enables it again.
     b.watch(R, 1, Mode::LEVEL);
     assert_eq!(b.told(), (Some(1), None));
-}
-
-impl Bench {
-    fn writer(&mut self, key: u64) -> WatchId {
-        let fd = self.fd();
-        self.table.watch_writer(&self.set, fd, key).unwrap()
-    }
-
-    /// The writers that are told without a poll.
-    fn early(&mut self) -> Vec<Option<u64>> {
-        let mut out = Vec::new();
-        self.table.tell_early(&self.set, &mut out);
-        out.iter().map(|ready| ready.write).collect()
-    }
-}
-
-#[test]
-fn a_writer_that_can_write_is_told_before_the_kernel_watches() {
-    let mut b = Bench::new();
-    b.watch(R, 1, Mode::LEVEL);
-    b.writer(2);
-    assert_eq!(b.told(), (None, None), "the kernel was not asked");
-    assert_eq!(b.early(), [Some(2)]);
-    assert!(b.table.any_early(), "it may stay");
-    assert_eq!(b.early(), [], "it was told");
-    assert!(!b.table.any_early());
-    assert_eq!(b.told(), (None, Some(2)), "it has stayed");
-}
-
-#[test]
-fn a_writer_that_goes_when_told_never_meets_the_kernel() {
-    let mut b = Bench::new();
-    b.watch(R, 1, Mode::LEVEL);
-    let writer = b.writer(2);
-    assert_eq!(b.early(), [Some(2)]);
-    assert!(b.table.unwatch(&b.set, writer, W));
-    b.writer(3);
-    assert_eq!(b.early(), [Some(3)], "and not the one before");
-    let fd = b.fd();
-    assert_eq!(b.table.unwatch_fd(&b.set, fd, W), Some(3));
-    assert_eq!(b.early(), []);
-    assert_eq!(b.told(), (None, None));
-    b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
-}
-
-#[test]
-fn a_writer_goes_the_usual_way_when_it_must_wait_or_is_alone() {
-    let mut b = Bench::new();
-    b.writer(2);
-    assert!(!b.table.any_early(), "there is no reader");
-    assert_eq!(b.told(), (None, Some(2)));
-
-    let mut b = Bench::new();
-    b.watch(R, 1, Mode::LEVEL);
-    b.far.set_nonblocking(true).unwrap();
-    while b.far.write(&[0; 4096]).is_ok() {}
-    b.writer(2);
-    assert!(!b.table.any_early(), "it cannot write");
-    b.near.set_nonblocking(true).unwrap();
-    while b.near.read(&mut [0; 4096]).is_ok() {}
-    assert_eq!(b.told(), (None, Some(2)));
-}
-
-#[test]
-fn an_early_writer_may_be_paused_replaced_or_outlive_the_reader() {
-    let mut b = Bench::new();
-    let reader = b.watch(R, 1, Mode::LEVEL);
-    let writer = b.writer(2);
-    b.table.pause(&b.set, writer, W).unwrap();
-    assert_eq!(b.early(), []);
-    b.table.resume(&b.set, writer, W).unwrap();
-    assert_eq!(b.early(), []);
-    assert_eq!(b.told(), (None, Some(2)));
-
-    let fd = b.fd();
-    b.table.unwatch_fd(&b.set, fd, W);
-    b.writer(3);
-    b.watch(W, 4, Mode::LEVEL);
-    assert_eq!(b.early(), [], "it was replaced");
-    assert_eq!(b.told(), (None, Some(4)));
-
-    b.table.unwatch_fd(&b.set, fd, W);
-    b.writer(5);
-    assert!(b.table.unwatch(&b.set, reader, R));
-    assert_eq!(b.early(), [Some(5)]);
-    assert_eq!(b.early(), []);
-    assert_eq!(b.told(), (None, Some(5)));
-}
-
-#[test]
-fn early_writers_of_numbers_that_are_gone_are_forgotten() {
-    let mut b = Bench::new();
-    b.watch(R, 1, Mode::LEVEL);
-    b.writer(2);
-    let fd = b.fd();
-    b.table.forget_fd(&b.set, fd);
-    assert_eq!(b.early(), []);
-    assert!(!b.table.any_early());
 }

@@ -1,19 +1,20 @@
-//! The words callers and `watches` speak in: which side, how often, which watch, who is told.
+//! The types shared by callers and `watches`: direction, mode, the id of a watch, the result of an
+//! event.
 
 use std::os::fd::RawFd;
 
-/// Which side of a descriptor.
+/// The direction in which a descriptor is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Told when it can be read.
+    /// Reported when it can be read.
     Read,
-    /// Told when it can be written.
+    /// Reported when it can be written.
     Write,
 }
 
-/// How often a watch is told. On a descriptor where reader and writer differ, the kernel gets
-/// the more talkative of both (it has one setting per descriptor): an edge watch may then be
-/// told more often, a oneshot watch still only once.
+/// How often a watch is reported. Where reader and writer of a descriptor differ, the kernel gets
+/// the more frequent mode of both (it has one setting per descriptor): an edge watch may then be
+/// reported more often, a oneshot watch still only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mode {
     /// Once per change instead of as long as it lasts.
@@ -40,27 +41,27 @@ impl Mode {
     };
 }
 
-/// One watch. Stale as soon as the watch is removed or replaced, also when another watch has
-/// the same descriptor number since.
+/// The id of a watch. Stale as soon as the watch is removed or replaced, even if another watch has
+/// the same descriptor number by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId {
     /// The watched descriptor.
     pub fd: RawFd,
     /// The registration it belongs to; reader and writer of a descriptor share it.
     pub generation: u32,
-    /// Never used twice in a table.
+    /// Never reused in a table.
     pub serial: u64,
 }
 
-/// What an event means: the keys of the watches to tell. Both `None` for a stale event.
+/// The watches that an event concerns, by their keys. Both `None` for a stale event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ready {
     /// The descriptor.
     pub fd: RawFd,
     /// The registration the event belongs to.
     pub generation: u32,
-    /// The reader's key, if it is to be told.
+    /// The reader's key, if the event concerns it.
     pub read: Option<u64>,
-    /// The writer's key, if it is to be told.
+    /// The writer's key, if the event concerns it.
     pub write: Option<u64>,
 }

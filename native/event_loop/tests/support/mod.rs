@@ -1,4 +1,5 @@
-//! What the stress tests share: cheap random numbers, and a dog that barks when nothing moves.
+//! Shared by the stress tests: cheap random numbers, and a watchdog that fires when nothing
+//! progresses.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,7 +30,7 @@ impl Random {
 pub fn watchdog(progress: &AtomicU64, done: &AtomicBool, state: impl Fn() -> String) {
     let mut last = (progress.load(Ordering::Relaxed), Instant::now());
     while !done.load(Ordering::Acquire) {
-        std::thread::sleep(Duration::from_millis(20)); // only how fast the end is noticed
+        std::thread::sleep(Duration::from_millis(20)); // only delays noticing the end
         let now = progress.load(Ordering::Relaxed);
         if now != last.0 {
             last = (now, Instant::now());

@@ -1,4 +1,4 @@
-//! Loops: make one, choose its keeper, wake it, end it.
+//! Loops: create one, choose its keeper, wake it, end it.
 
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 
@@ -14,7 +14,7 @@ fn event_loop_new(env: Env<'_>) -> Term<'_> {
     ok_or_error(env, made.map(|native| Ref::new(LoopRef::to(&native))))
 }
 
-/// Its events are sent to `receiver`, in the name of the caller.
+/// Its events are sent to `receiver`, on behalf of the caller.
 #[rustler::nif]
 fn event_loop_new_for<'a>(env: Env<'a>, receiver: LocalPid) -> Term<'a> {
     let receiver = Receiver {
@@ -61,7 +61,7 @@ fn set_keeper<'a>(
         Ok(native) => native,
         Err(error) => return Ok((atoms::error(), error).encode(env)),
     };
-    // A loop that a process serves ends with that process, so it cannot be given away.
+    // A loop that belongs to a process ends with that process, so it cannot be given away.
     if native.owner.is_some() {
         return Err(rustler::Error::BadArg);
     }

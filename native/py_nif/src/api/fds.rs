@@ -31,9 +31,7 @@ fn add(
     direction: Direction,
 ) -> Result<Ref<FdRef>> {
     let native = native.open()?;
-    let watch = native
-        .core
-        .watch(fd, direction, callback, native.watch_mode())?;
+    let watch = native.watch_fd(fd, direction, callback)?;
     native.arm_if_needed(env);
     Ok(Ref::new(FdRef {
         owner: Arc::downgrade(&native),
@@ -57,13 +55,14 @@ fn remove_writer<'a>(env: Env<'a>, native: Ref<LoopRef>, fd: Ref<FdRef>) -> Term
 
 fn remove(native: &Ref<LoopRef>, fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
     let native = native.open()?;
-    // The reference of another loop, or of a writer for a reader, names no watch of this one.
+    // A reference of another loop, or of a writer where a reader is meant, is not a watch of this
+    // loop.
     let names_one = std::ptr::eq(fd.owner.as_ptr(), Arc::as_ptr(&native));
     if !names_one || fd.direction != direction {
         return Err(Error::Core(event_loop::Error::Stale));
     }
-    // A watch that is gone already (removed twice, replaced, closed) is what was asked for.
-    if native.core.unwatch(fd.watch, direction) {
+    // A watch that is gone already (removed twice, replaced, closed) is the requested state.
+    if native.unwatch_fd(fd.watch, direction) {
         fd.removed.store(true, Ordering::Release);
     }
     Ok(())
@@ -90,8 +89,7 @@ fn start_writer<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
 }
 
 fn pause(fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
-    let owner = live_owner(fd, direction)?;
-    Ok(owner.core.pause(fd.watch, direction)?)
+    live_owner(fd, direction)?.pause_fd(fd.watch, direction)
 }
 
 fn resume(env: Env<'_>, fd: &Ref<FdRef>, direction: Direction) -> Result<()> {
@@ -110,9 +108,9 @@ fn live_owner(fd: &Ref<FdRef>, direction: Direction) -> Result<Arc<NativeLoop>> 
     }
 }
 
-/// Closes the fd at most once: through the first reference whose watch is still the fd's, was
-/// ended by its own `remove_*`, or by the end of the loop. Any other reference is stale, and so
-/// is one whose number stands for something else by now.
+/// Closes the fd at most once: through the first reference whose watch is still the fd's, was ended
+/// by its own `remove_*`, or by the end of the loop. Any other reference is stale, and so is one
+/// whose number belongs to another file by now.
 #[rustler::nif]
 fn close_fd<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
     let first = !fd.closed.swap(true, Ordering::AcqRel);
@@ -125,16 +123,16 @@ fn close_fd<'a>(env: Env<'a>, fd: Ref<FdRef>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
-/// Ends the watches of the fd in its loop, before it is closed. `false`: this reference has no
-/// say in it any more.
+/// Ends the watches of the fd in its loop, before it is closed. Returns `false` if this reference
+/// is stale.
 fn ends_watch(fd: &Ref<FdRef>) -> bool {
     let open = |owner: &Arc<NativeLoop>| owner.check_open().is_ok();
     let Some(owner) = fd.owner.upgrade().filter(open) else {
         return true;
     };
-    let current = owner.core.unwatch(fd.watch, fd.direction);
+    let current = owner.unwatch_fd(fd.watch, fd.direction);
     if current {
-        owner.core.forget_fd(fd.watch.fd);
+        owner.forget_fd(fd.watch.fd);
     }
     current || fd.removed.load(Ordering::Acquire)
 }

@@ -1,4 +1,4 @@
-//! Mailboxes of Python code, as their processes use them: see `py_actor`.
+//! Mailboxes of Python code, for their processes: see `py_actor`.
 
 use rustler::{Encoder, Env, Term};
 
@@ -12,7 +12,7 @@ fn mailbox_new(env: Env<'_>) -> Term<'_> {
     Ref::new(MailboxRef(std::sync::Arc::default())).encode(env)
 }
 
-/// The calling process is the mailbox's from now on; Python notices its end.
+/// The mailbox belongs to the calling process from now on; Python is notified of its end.
 #[rustler::nif]
 fn mailbox_opened<'a>(env: Env<'a>, mailbox: Ref<MailboxRef>) -> Term<'a> {
     mailbox.0.opened(env.pid());
@@ -27,7 +27,7 @@ fn mailbox_deliver<'a>(env: Env<'a>, mailbox: Ref<MailboxRef>, message: Term<'a>
     atoms::ok().encode(env)
 }
 
-/// Whether Python wanted to hear of the death of this linked process.
+/// Whether Python asked to be notified of the death of this linked process.
 #[rustler::nif]
 fn mailbox_exit(mailbox: Ref<MailboxRef>, pid: Term<'_>, reason: Term<'_>) -> bool {
     mailbox.0.exit(pid, reason)

@@ -1,7 +1,17 @@
-//! What Erlang may call, by subject. Every function decodes, makes one call down and encodes;
-//! documentation and types are in `erl_src/py_nif.erl`.
+//! The functions that Erlang calls, by subject. Every function decodes, makes one call down and
+//! encodes; documentation and types are in `erl_src/py_nif.erl`.
 //!
-//! Wrong types raise `badarg` (the decoders do that); failure answers `{error, Reason}`.
+//! | module | contents |
+//! |---|---|
+//! | `event_loops`, `fds`, `timers`, `pending` | loops driven from Erlang |
+//! | `routing` | what a keeper does for its loops |
+//! | `python` | the interpreter and its main thread |
+//! | `python_loops` | loops that Erlang starts and Python runs |
+//! | `tasks`, `questions`, `mailboxes` | requests to Python, questions from Python, messages |
+//! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
+//! | `test_sockets` | pipes and sockets for tests |
+//!
+//! Wrong types raise `badarg` (the decoders do that); failure returns `{error, Reason}`.
 
 mod event_loops;
 mod fds;

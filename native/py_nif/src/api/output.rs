@@ -4,7 +4,8 @@ use rustler::{Encoder, Env, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
-use crate::output::device::{self, Device};
+use crate::output::device;
+use crate::output::device::Device;
 use crate::output::events;
 
 /// The calling process is `py_output`. `wanted`: whether Python's output goes to group leaders.
@@ -20,13 +21,13 @@ fn output_stopped(env: Env<'_>) -> Term<'_> {
     atoms::ok().encode(env)
 }
 
-/// A device has replied; the bytes that were dropped on the way to it meanwhile.
+/// A device has replied. Returns how many bytes were dropped for it meanwhile.
 #[rustler::nif]
 fn output_done(device: Ref<Device>, bytes: usize) -> u64 {
     device.taken(bytes)
 }
 
-/// The calling process is `py_logger`, and takes so many events at a time.
+/// The calling process is `py_logger`, and takes at most this many events at a time.
 #[rustler::nif]
 fn logging_started(env: Env<'_>, limit: usize) -> Term<'_> {
     events::listen(env.pid(), limit);
@@ -39,7 +40,7 @@ fn logging_stopped(env: Env<'_>) -> Term<'_> {
     atoms::ok().encode(env)
 }
 
-/// An event was dealt with; how many were dropped since the last time.
+/// An event was handled. Returns how many were dropped since the last time.
 #[rustler::nif]
 fn logging_done() -> u64 {
     events::done()

@@ -28,12 +28,15 @@ fn events(taken: Vec<(u64, Kind)>) -> Vec<(u64, rustler::Atom)> {
 /// The number of pending events.
 #[rustler::nif]
 fn poll_nowait<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    answer(env, asked(&native).map(|native| native.pump(env)))
+    answer(
+        env,
+        asked(&native).map(|native| native.pump_for_caller(env)),
+    )
 }
 
-/// The number of events if there are any; else the caller is noted as waiting and told for what:
-/// `wait` for `{py_poll, Token, Why}`, or `{keep, PollSet}`, also for the `{select, ...}` of
-/// this set, because nobody else keeps the loop.
+/// The number of events if there are any; else the caller is recorded as waiting, and the result
+/// says for what: `wait` for `{py_poll, Token, Why}`, or `{keep, PollSet}`, also for the `{select,
+/// ...}` of this set, because the loop has no other keeper.
 #[rustler::nif]
 fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
     let waiting = asked(&native)
@@ -46,10 +49,10 @@ fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
     answer(env, waiting)
 }
 
-/// The caller waits no longer. `select_sent`: the message is still to come.
+/// The caller no longer waits. `select_sent`: the message is still to come.
 #[rustler::nif]
 fn poll_end<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
-    // A loop that was closed meanwhile has forgotten its waiters.
+    // A loop that was closed meanwhile has forgotten its waiting processes.
     let sent = native
         .open()
         .is_ok_and(|native| native.end_waiting(env, token));
@@ -59,7 +62,7 @@ fn poll_end<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
     }
 }
 
-/// A loop that is asked for its events.
+/// A loop whose events can be polled.
 fn asked(native: &LoopRef) -> Result<Arc<NativeLoop>, Error> {
     let native = native.open()?;
     match native.sends_events() {

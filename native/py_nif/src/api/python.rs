@@ -1,23 +1,29 @@
-//! The interpreter: start it, run a function on its main thread. Answers come as messages
-//! `{py_main, Token, Result}`, because Python may take its time and a scheduler thread never
-//! waits for it.
+//! The interpreter: start it, run a function on its main thread. Results arrive as messages
+//! `{py_main, Token, Result}`, because Python may take long and a scheduler thread never waits for
+//! it.
 
 use std::any::Any;
 use std::ffi::CString;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term};
 
+use crate::asyncio::origin;
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::convert;
+use crate::cpython::process::interpreter::Settings;
+use crate::cpython::process::{main_thread, process_end};
 use crate::error::Error;
-use crate::output::{lines, Origin};
-use crate::python::{main_thread, origin, Settings};
+use crate::loops::Origin;
+use crate::native_module;
+use crate::output::lines;
 
-/// Starts Python unless it is up; `{py_main, Token, ok | {error, Text}}` tells when it is.
+/// Starts Python unless it runs; `{py_main, Token, ok | {error, Text}}` reports the result.
 #[rustler::nif]
 fn python_start<'a>(
     env: Env<'a>,
@@ -25,8 +31,9 @@ fn python_start<'a>(
     executable: Binary<'a>,
     paths: Term<'a>,
     switch_interval: Term<'a>,
+    default_event_loop: bool,
 ) -> NifResult<Term<'a>> {
-    let settings = settings(executable, paths, switch_interval)?;
+    let settings = settings(executable, paths, switch_interval, default_event_loop)?;
     let caller = env.pid();
     let started = main_thread::start(settings, move |result| match result {
         Ok(()) => reply(&caller, token, atoms::ok()),
@@ -38,8 +45,8 @@ fn python_start<'a>(
     })
 }
 
-/// Starts Python with this command line (first its name) on its main thread. The process ends
-/// with the program.
+/// Starts Python with this command line (first its name) on its main thread. The process ends with
+/// the program.
 #[rustler::nif]
 fn python_command<'a>(
     env: Env<'a>,
@@ -48,7 +55,9 @@ fn python_command<'a>(
     switch_interval: Term<'a>,
     arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let settings = settings(executable, paths, switch_interval)?;
+    // The only difference from python.
+    let default_event_loop = true;
+    let settings = settings(executable, paths, switch_interval, default_event_loop)?;
     let arguments: Vec<Binary> = list(arguments)?;
     let arguments = arguments.into_iter().map(text).collect::<NifResult<_>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
@@ -57,8 +66,8 @@ fn python_command<'a>(
     })
 }
 
-/// Calls `module.function(*arguments)` on Python's main thread, after the calls before it;
-/// `{py_main, Token, {ok, Integer | Binary | undefined} | {error, Traceback}}` is the answer.
+/// Calls `module.function(*arguments)` on Python's main thread, after earlier calls; the result is
+/// `{py_main, Token, {ok, Integer | Binary | undefined} | {error, Traceback}}`.
 #[rustler::nif]
 fn python_main<'a>(
     env: Env<'a>,
@@ -89,8 +98,8 @@ fn python_main<'a>(
     })
 }
 
-/// Converts a term to Python and back, on Python's main thread;
-/// `{py_main, Token, {ok, Term} | {error, Exception}}` is the answer.
+/// Converts a term to Python and back, on Python's main thread; the result is `{py_main, Token,
+/// {ok, Term} | {error, Exception}}`.
 #[rustler::nif]
 fn python_echo<'a>(env: Env<'a>, token: i64, term: Term<'a>) -> Term<'a> {
     let terms = OwnedEnv::new();
@@ -101,8 +110,8 @@ fn python_echo<'a>(env: Env<'a>, token: i64, term: Term<'a>) -> Term<'a> {
     })
 }
 
-/// Evaluates an expression in `__main__`, on Python's main thread, with the entries of a map as
-/// its local names; the answer is as for `python_echo`.
+/// Evaluates an expression in `__main__`, on Python's main thread, with the entries of a map as its
+/// local names; the result is as for `python_echo`.
 #[rustler::nif]
 fn python_eval<'a>(
     env: Env<'a>,
@@ -153,7 +162,7 @@ fn python_eval_error<'a>(
     }))
 }
 
-/// Has `work` make an answer there, in an environment that is then sent.
+/// Calls `work` there to create the result in an environment that is then sent.
 fn on_main_thread<'a>(
     env: Env<'a>,
     token: i64,
@@ -161,7 +170,7 @@ fn on_main_thread<'a>(
 ) -> Term<'a> {
     let caller = env.pid();
     let posted = main_thread::post(move |py| {
-        // A caller that died needs no answer.
+        // A caller that has died needs no result.
         let _ = OwnedEnv::new().send_and_clear(&caller, |env| {
             let result = match catch_unwind(AssertUnwindSafe(|| work(py, env))) {
                 Ok(Ok(term)) => (atoms::ok(), term).encode(env),
@@ -184,6 +193,7 @@ fn settings<'a>(
     executable: Binary<'a>,
     paths: Term<'a>,
     switch_interval: Term<'a>,
+    default_event_loop: bool,
 ) -> NifResult<Settings> {
     let switch_interval = match switch_interval.decode::<f64>() {
         Ok(seconds) if seconds > 0.0 => Some(seconds),
@@ -191,9 +201,11 @@ fn settings<'a>(
         _ => return Err(rustler::Error::BadArg),
     };
     Ok(Settings {
+        install: native_module::install,
         executable: text(executable)?,
         paths: list(paths)?,
         switch_interval,
+        default_event_loop,
     })
 }
 
@@ -207,21 +219,35 @@ fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
     term.decode()
 }
 
-/// How much of a value crosses from now on: bytes of an integer, parts, new atoms.
+/// Sets the limits of values that cross: bytes of an integer, parts, new atoms.
 #[rustler::nif]
 fn value_limits(env: Env<'_>, integer_bytes: usize, parts: usize, new_atoms: usize) -> Term<'_> {
     convert::limits::set(integer_bytes, parts, new_atoms);
     atoms::ok().encode(env)
 }
 
-/// Whether Python is up (or coming up).
+/// Whether Python is running or starting.
 #[rustler::nif]
 fn python_running() -> bool {
     main_thread::is_up()
 }
 
-/// A panic in native code, also one that came through Python code, must not leave its caller
-/// without an answer.
+/// Whether Python ends with the process, as `erlang_loop_end` does it, and how many milliseconds
+/// that may take; `undefined`: it does not.
+#[rustler::nif]
+fn python_end_at_exit<'a>(env: Env<'a>, timeout: Term<'a>) -> NifResult<Term<'a>> {
+    let timeout = match timeout.decode::<u32>() {
+        Ok(ms) => Some(Duration::from_millis(ms.into())),
+        Err(_) if atoms::infinity() == timeout => Some(Duration::MAX),
+        Err(_) if atoms::undefined() == timeout => None,
+        Err(_) => return Err(rustler::Error::BadArg),
+    };
+    process_end::at_exit(timeout);
+    Ok(atoms::ok().encode(env))
+}
+
+/// A panic in native code, even one that passed through Python code, must not leave its caller
+/// without a reply.
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<String>()
@@ -231,7 +257,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 fn reply(caller: &LocalPid, token: i64, result: impl Encoder) {
-    // A caller that died needs no answer.
+    // A caller that has died needs no result.
     let _ = message::send(Sender::Thread, caller, (atoms::py_main(), token, result));
 }
 

@@ -6,13 +6,16 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::cpython::process::main_thread;
 use crate::error::Error;
+use crate::loops::Origin;
 use crate::loops::{registry, LoopRef, NativeLoop, RequestLimits};
-use crate::output::Origin;
-use crate::python::loop_thread::{self, Owner, Start};
-use crate::python::{main_thread, runners};
+use crate::requests::on_loop;
+use crate::runners::placement;
+use crate::runners::start as loop_thread;
+use crate::runners::start::{Owner, Start};
 
-/// What `py_event_loop:start_link/1` was given.
+/// The options of `py_event_loop:start_link/1`.
 #[derive(rustler::NifMap)]
 struct Options {
     name: String,
@@ -23,7 +26,7 @@ struct Options {
     patience: u64,
     /// A thread of its own.
     own: bool,
-    /// Microseconds to spin at most, and to wait directly; negative: as every loop.
+    /// Microseconds to spin at most, and to wait directly; negative: the default.
     spin: i64,
     warm: i64,
 }
@@ -42,8 +45,8 @@ impl Options {
     }
 }
 
-/// The calling process owns the loop. `ready`: it takes requests. `starting`: its init code is
-/// run first, and it is told `{py_loop, Token, ...}`.
+/// The calling process owns the loop. `ready`: it accepts requests. `starting`: its init code runs
+/// first, and the caller gets `{py_loop, Token, ...}`.
 #[rustler::nif]
 fn python_loop_start<'a>(
     env: Env<'a>,
@@ -67,6 +70,7 @@ fn python_loop_start<'a>(
         init: options.init,
         patience: options.patience as f64 / 1e3,
         own: options.own,
+        take_requests: on_loop::take,
         announce,
     };
     let limits = RequestLimits {
@@ -79,7 +83,7 @@ fn python_loop_start<'a>(
             let seated = !announce || native.seat.as_ref().is_some_and(|seat| seat.fill());
             if !seated {
                 native.close(Sender::Scheduler(env));
-                let error = Error::Python("no thread for the loop".to_owned());
+                let error = Error::Python("cannot start a thread for the loop".to_owned());
                 return Ok((atoms::error(), error).encode(env));
             }
             let state = match announce {
@@ -92,8 +96,8 @@ fn python_loop_start<'a>(
     })
 }
 
-/// Coroutines of `py:call` run there. Only the process that owns the loop may say so: another
-/// loop would never answer.
+/// Makes it the default loop, on which coroutines of `py:call` run. Only the process that owns the
+/// loop may call this: another loop would never reply.
 #[rustler::nif]
 fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<Term<'a>> {
     let native = match native.open() {
@@ -107,8 +111,14 @@ fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<
     Ok(atoms::ok().encode(env))
 }
 
-/// It takes no more work, cancels its tasks and ends. `ended`: nothing was ever asked of it, and
-/// that is all.
+#[rustler::nif]
+fn python_loop_forget_default(env: Env<'_>) -> Term<'_> {
+    loop_thread::forget_default_loop();
+    atoms::ok().encode(env)
+}
+
+/// It accepts no more requests, cancels its tasks and ends. `ended`: it never had a request, and
+/// has ended already.
 #[rustler::nif]
 fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     let native = match native.open() {
@@ -123,8 +133,8 @@ fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
-/// How many steps the thread of the loop has made so far, for whichever loops it runs: it grows as
-/// long as that thread is not stuck. `undefined`: it has none any more.
+/// How many steps the thread of the loop has made so far, for all loops it runs: the number grows
+/// as long as that thread is not stuck. `undefined`: it has no thread any more.
 #[rustler::nif]
 fn python_loop_steps<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     let seat = native.open().ok().and_then(|native| native.seat.clone());
@@ -134,17 +144,17 @@ fn python_loop_steps<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
     }
 }
 
-/// So many threads are started for loops before they share them.
+/// How many threads are started for loops before they share them.
 #[rustler::nif]
 fn python_loop_threads(env: Env<'_>, threads: usize) -> Term<'_> {
-    runners::limit(threads);
+    placement::limit(threads);
     atoms::ok().encode(env)
 }
 
-/// How many loops each thread carries that may be shared.
+/// How many loops each shared thread carries.
 #[rustler::nif]
 fn python_loop_runners() -> Vec<usize> {
-    runners::shared()
+    placement::shared()
 }
 
 /// `{ok, Queued, Waiting}` of the loop that `owner` started.

@@ -1,4 +1,4 @@
-//! Questions of Python: take one, answer it. See `py_questions`.
+//! Questions from Python: take one, reply to it. See `py_questions`.
 
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
@@ -6,14 +6,14 @@ use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::questions::{server, Answer, QuestionRef, Terms};
 
-/// `pid` is asked from now on.
+/// `pid` receives questions from now on.
 #[rustler::nif]
 fn questions_started(env: Env<'_>, pid: LocalPid) -> Term<'_> {
     server::started(pid);
     atoms::ok().encode(env)
 }
 
-/// What is asked, for the calling process to answer; `given_up` if nobody wants to know.
+/// The question, for the calling process to run; `given_up` if no caller waits for the reply.
 #[rustler::nif]
 fn question_take<'a>(env: Env<'a>, question: Ref<QuestionRef>) -> Term<'a> {
     match question.0.take(env) {

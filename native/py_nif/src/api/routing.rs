@@ -7,7 +7,7 @@ use crate::beam::resource::Ref;
 use crate::loops::sleeps::Sleeper;
 use crate::loops::{registry, PollSet};
 
-/// The calling process is the router of every loop nobody gave another keeper.
+/// The calling process becomes the router of every loop that has no other keeper.
 #[rustler::nif]
 fn router_started(env: Env<'_>) -> Term<'_> {
     registry::set_default_router(env, env.pid());
@@ -32,7 +32,7 @@ fn fd_ready<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
-/// The loop's `send_after` came. A loop that is gone needs no answer.
+/// The loop's `send_after` fired. A loop that is gone needs nothing.
 #[rustler::nif]
 fn timer_fired(env: Env<'_>, id: u64) -> Term<'_> {
     if let Some(native) = registry::get(id) {
@@ -41,7 +41,7 @@ fn timer_fired(env: Env<'_>, id: u64) -> Term<'_> {
     atoms::ok().encode(env)
 }
 
-/// A loop closed by a Python thread is taken out of the VM's poller.
+/// Removes a loop that a Python thread closed from the VM's poller.
 #[rustler::nif]
 fn loop_release<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
     if let Some(native) = poll_set.native() {
@@ -50,7 +50,7 @@ fn loop_release<'a>(env: Env<'a>, poll_set: Ref<PollSet>) -> Term<'a> {
     atoms::ok().encode(env)
 }
 
-/// The `send_after` of a sleeping thread came.
+/// The `send_after` of a sleeping thread fired.
 #[rustler::nif]
 fn sleep_done<'a>(env: Env<'a>, sleeper: Ref<Sleeper>) -> Term<'a> {
     sleeper.wake();

@@ -4,42 +4,44 @@ use rustler::{Atom, Env};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
-use crate::loops::signals::{self, Request};
+use crate::loops::signals;
+use crate::loops::signals::Request;
 
-/// The caller settles from now on.
+/// The calling process sets signal dispositions from now on.
 #[rustler::nif]
 fn signals_started(env: Env<'_>) -> Atom {
     signals::set_settler(Some(env.pid()));
     atoms::ok()
 }
 
-/// Nobody settles any more: the application stops.
+/// No process sets them any more: the application stops.
 #[rustler::nif]
 fn signals_stopped() -> Atom {
     signals::set_settler(None);
     atoms::ok()
 }
 
-/// What loops want, and what was taken from the VM so far.
+/// The signals that loops want, and those taken from the VM so far.
 #[rustler::nif]
 fn signals_wanted() -> (Vec<Atom>, Vec<Atom>) {
     (signals::wanted(), signals::taken())
 }
 
-/// Notes what `signal` does now.
+/// Records the current disposition of `signal`.
 #[rustler::nif]
 fn signal_take(signal: Atom) -> Atom {
     signals::take(signal);
     atoms::ok()
 }
 
-/// What `signal` did before it was taken.
+/// The disposition of `signal` before it was taken.
 #[rustler::nif]
 fn signal_give_back(signal: Atom) -> Atom {
     signals::give_back(signal).name()
 }
 
-/// Answers a Python thread: all is as wanted, but for the signals the VM refused.
+/// Replies to a Python thread: all dispositions are set, except for the signals that the VM
+/// rejected.
 #[rustler::nif]
 fn signals_settled(request: Ref<Request>, refused: Vec<Atom>) -> Atom {
     request.answer(refused);

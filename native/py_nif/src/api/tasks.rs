@@ -1,18 +1,22 @@
-//! Requests: hand one in, take it back.
+//! Requests: submit one, cancel it.
 
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::cpython::process::main_thread;
 use crate::loops::{registry, Refused, Work};
-use crate::python::call_threads::{self, Job};
-use crate::python::{loop_thread, main_thread};
 use crate::questions::chain;
-use crate::tasks::{reports, Asker, Request, Task, What};
+use crate::requests::call_threads;
+use crate::requests::call_threads::Job;
+use crate::requests::reports;
+use crate::requests::request::{Request, What};
+use crate::requests::task::{Asker, Task};
+use crate::runners::start;
 
-/// `target` is the process of a loop, or `default`: a call thread, and the default loop for what has to be
-/// awaited. `leader` is the group leader of the caller.
+/// `target` is the process of a loop, or `default`: a call thread, and the default loop for
+/// awaitables. `leader` is the group leader of the caller.
 #[rustler::nif]
 fn task_submit<'a>(
     env: Env<'a>,
@@ -31,8 +35,8 @@ fn task_submit<'a>(
     submit(env, target, what, asker, leader)
 }
 
-/// As `task_submit`, for a process that waits for the answer from now on. It calls `task_watch`
-/// if that takes a while.
+/// As `task_submit`, for a process that waits for the reply from now on. It calls `task_watch` if
+/// that takes a while.
 #[rustler::nif]
 fn task_ask<'a>(
     env: Env<'a>,
@@ -47,14 +51,14 @@ fn task_ask<'a>(
     submit(env, target, what, Asker::Waiting(token), leader)
 }
 
-/// The death of the one who waits for the task's answer gives it up.
+/// From now on the death of the process that waits for the reply gives the task up.
 #[rustler::nif]
 fn task_watch<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
     task.watch(Sender::Scheduler(env));
     atoms::ok().encode(env)
 }
 
-/// The process `to` gets the items, `demand` of them before it asks for more.
+/// The process `to` gets the items, the first `demand` of them without asking for more.
 #[rustler::nif]
 fn stream_submit<'a>(
     env: Env<'a>,
@@ -84,7 +88,7 @@ fn submit<'a>(
             None => return Ok((atoms::error(), atoms::loop_down()).encode(env)),
         },
     };
-    if home.is_none() && !loop_thread::has_default_loop() {
+    if home.is_none() && !start::has_default_loop() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let Some(request) = Request::decode(env, what, asker, leader)? else {
@@ -97,7 +101,7 @@ fn submit<'a>(
     let task = request.task.clone();
     let refused = match to_loop {
         true => {
-            let Some(native) = home.or_else(loop_thread::default_loop) else {
+            let Some(native) = home.or_else(start::default_loop) else {
                 task.give_up(Sender::Scheduler(env));
                 return Ok((atoms::error(), atoms::not_started()).encode(env));
             };
@@ -108,14 +112,14 @@ fn submit<'a>(
                     .map_err(|(why, _)| why),
             }
         }
-        false => call_threads::post(Job::Call { request, home }).map_err(|(why, _)| why),
+        false => call_threads::post(Job::Call { request, home }),
     };
     Ok(submitted(env, task, refused))
 }
 
 fn submitted(env: Env<'_>, task: Ref<Task>, refused: Result<(), Refused>) -> Term<'_> {
     match refused {
-        // A loop that ends this moment may have answered already.
+        // A loop that ends at this moment may have replied already.
         Err(why) if task.give_up(Sender::Scheduler(env)) => {
             (atoms::error(), why.atom()).encode(env)
         }
@@ -123,7 +127,7 @@ fn submitted(env: Env<'_>, task: Ref<Task>, refused: Result<(), Refused>) -> Ter
     }
 }
 
-/// `done`: the answer is in the caller's mailbox; `ok`: none will come.
+/// `done`: the reply is in the caller's mailbox; `ok`: none will come.
 #[rustler::nif]
 fn task_give_up<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
     match task.give_up(Sender::Scheduler(env)) {
@@ -148,7 +152,7 @@ fn stream_demand<'a>(env: Env<'a>, stream: Ref<Task>, demand: u64) -> NifResult<
     Ok(atoms::ok().encode(env))
 }
 
-/// `taken`: nothing will come any more; `ok`: its consumer, who is not the caller, is told.
+/// `taken`: nothing will come any more; `ok`: its consumer, which is not the caller, is notified.
 #[rustler::nif]
 fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
     if !stream.is_stream {
@@ -167,13 +171,13 @@ fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
     })
 }
 
-/// Whether an answer may still come.
+/// Whether a reply may still come.
 #[rustler::nif]
 fn task_is_open(task: Ref<Task>) -> bool {
     task.is_wanted()
 }
 
-/// The calling process hears of work that outlives its caller.
+/// The calling process receives reports of code that outlives its caller.
 #[rustler::nif]
 fn calls_started(
     env: Env<'_>,
@@ -191,7 +195,7 @@ fn calls_started(
 fn calls_info(env: Env<'_>) -> NifResult<Term<'_>> {
     let info = call_threads::info();
     Term::map_new(env)
-        .map_put(atoms::threads(), info.workers)?
+        .map_put(atoms::threads(), info.threads)?
         .map_put(atoms::idle(), info.idle)?
         .map_put(atoms::queued(), info.queued)?
         .map_put(atoms::ended(), info.ended)

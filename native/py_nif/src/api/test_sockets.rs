@@ -1,7 +1,7 @@
-//! Pipes and sockets to try loops with, from a shell or a suite.
+//! Pipes and sockets for trying loops, from a shell or a suite.
 //!
-//! The functions take fd numbers, and a wrong number could be an fd of the VM itself. So only
-//! fds made here are accepted, anything else is `{error, ebadf}`.
+//! The functions take fd numbers, and a wrong number could be an fd of the VM itself. So only fds
+//! created here are accepted; anything else is `{error, ebadf}`.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -9,12 +9,12 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-use rustler::{Binary, Encoder, Env, NewBinary, NifResult, Term};
+use rustler::{Binary, Decoder, Encoder, Env, NewBinary, NifResult, Term};
 
 use crate::beam::fd::set_nonblocking;
 use crate::error::{done_or_error, ok_or_error, Error, Result};
 
-/// Receiving more than this at once is refused: the size comes from the caller.
+/// Receiving more than this at once is rejected: the caller chooses the size.
 const MAX_READ: usize = 64 << 20;
 
 fn table() -> MutexGuard<'static, HashMap<RawFd, OwnedFd>> {
@@ -32,12 +32,12 @@ fn keep(fd: impl Into<OwnedFd>) -> Result<RawFd> {
     Ok(number)
 }
 
-/// Gives up the fd, if it is one made here; dropping it closes it.
+/// Releases the fd, if it was created here; dropping the result closes it.
 pub fn take(number: RawFd) -> Option<OwnedFd> {
     table().remove(&number)
 }
 
-/// A duplicate to work with, so that the table is not locked meanwhile.
+/// A duplicate to work with, so that the table is not locked during the operation.
 fn borrow<T: From<OwnedFd>>(number: RawFd) -> Result<T> {
     let table = table();
     let fd = table
@@ -49,6 +49,16 @@ fn borrow<T: From<OwnedFd>>(number: RawFd) -> Result<T> {
 fn os(error: io::Error) -> Error {
     let code = error.raw_os_error().unwrap_or(libc::EINVAL);
     Error::Core(event_loop::Error::from_errno(code))
+}
+
+/// A port from Erlang. rustler decodes an integer as `u16` by dropping the bits above.
+struct Port(u16);
+
+impl<'a> Decoder<'a> for Port {
+    fn decode(term: Term<'a>) -> NifResult<Self> {
+        let port = u16::try_from(term.decode::<u32>()?);
+        port.map(Port).map_err(|_| rustler::Error::BadArg)
+    }
 }
 
 fn buffer(max: usize) -> NifResult<Vec<u8>> {
@@ -95,8 +105,8 @@ fn close_test_fd<'a>(env: Env<'a>, fd: RawFd) -> Term<'a> {
 }
 
 #[rustler::nif]
-fn create_test_tcp_listener<'a>(env: Env<'a>, port: u16) -> Term<'a> {
-    let made = TcpListener::bind(("127.0.0.1", port))
+fn create_test_tcp_listener<'a>(env: Env<'a>, port: Port) -> Term<'a> {
+    let made = TcpListener::bind(("127.0.0.1", port.0))
         .map_err(os)
         .and_then(|listener| {
             let port = listener.local_addr().map_err(os)?.port();
@@ -107,8 +117,10 @@ fn create_test_tcp_listener<'a>(env: Env<'a>, port: u16) -> Term<'a> {
 
 /// Waits for the connection, so it runs on a dirty scheduler.
 #[rustler::nif(schedule = "DirtyIo")]
-fn connect_test_tcp<'a>(env: Env<'a>, host: &'a str, port: u16) -> Term<'a> {
-    let made = TcpStream::connect((host, port)).map_err(os).and_then(keep);
+fn connect_test_tcp<'a>(env: Env<'a>, host: &'a str, port: Port) -> Term<'a> {
+    let made = TcpStream::connect((host, port.0))
+        .map_err(os)
+        .and_then(keep);
     ok_or_error(env, made)
 }
 
@@ -121,8 +133,8 @@ fn accept_test_tcp<'a>(env: Env<'a>, fd: RawFd) -> Term<'a> {
 }
 
 #[rustler::nif]
-fn create_test_udp_socket<'a>(env: Env<'a>, port: u16) -> Term<'a> {
-    let made = UdpSocket::bind(("0.0.0.0", port))
+fn create_test_udp_socket<'a>(env: Env<'a>, port: Port) -> Term<'a> {
+    let made = UdpSocket::bind(("0.0.0.0", port.0))
         .map_err(os)
         .and_then(|socket| {
             let port = socket.local_addr().map_err(os)?.port();
@@ -131,18 +143,18 @@ fn create_test_udp_socket<'a>(env: Env<'a>, port: u16) -> Term<'a> {
     ok_or_error(env, made)
 }
 
-/// `host` is a literal address or a name of the hosts file; looking up a name may wait, so it
-/// runs on a dirty scheduler.
+/// `host` is a literal address or a name in the hosts file; looking up a name may block, so it runs
+/// on a dirty scheduler.
 #[rustler::nif(schedule = "DirtyIo")]
 fn sendto_test_udp<'a>(
     env: Env<'a>,
     fd: RawFd,
     data: Binary<'a>,
     host: &'a str,
-    port: u16,
+    port: Port,
 ) -> Term<'a> {
     let sent = borrow::<UdpSocket>(fd).and_then(|socket| {
-        let mut found = (host, port).to_socket_addrs().map_err(os)?;
+        let mut found = (host, port.0).to_socket_addrs().map_err(os)?;
         let address = found.find(|address| address.is_ipv4()).ok_or(Error::Core(
             event_loop::Error::from_errno(libc::EAFNOSUPPORT),
         ))?;
@@ -164,8 +176,13 @@ fn recvfrom_test_udp<'a>(env: Env<'a>, fd: RawFd, max: usize) -> NifResult<Term<
     Ok(ok_or_error(env, received))
 }
 
+/// `on`: a boolean, or 1 and 0 as in `setsockopt`.
 #[rustler::nif]
-fn set_udp_broadcast<'a>(env: Env<'a>, fd: RawFd, on: bool) -> Term<'a> {
+fn set_udp_broadcast<'a>(env: Env<'a>, fd: RawFd, on: Term<'a>) -> NifResult<Term<'a>> {
+    let on = match on.decode::<u32>() {
+        Ok(number @ (0 | 1)) => number == 1,
+        _ => on.decode::<bool>()?,
+    };
     let set = borrow::<UdpSocket>(fd).and_then(|socket| socket.set_broadcast(on).map_err(os));
-    done_or_error(env, set)
+    Ok(done_or_error(env, set))
 }

@@ -20,7 +20,7 @@ fn call_later<'a>(env: Env<'a>, native: Ref<LoopRef>, delay_ms: u64, callback: u
 }
 
 fn schedule(env: Env<'_>, owner: &Arc<NativeLoop>, delay_ms: u64, callback: u64) -> Ref<TimerRef> {
-    // The clock ends after 584 years; what is due later is due then.
+    // The clock ends after 584 years; later deadlines are set to that.
     let deadline = now_ns().saturating_add(delay_ms.saturating_mul(1_000_000));
     let timer = Arc::new(Timer {
         callback,

@@ -7,13 +7,15 @@ use event_loop::now_ns;
 use rustler::{Encoder, Env, LocalPid, Term};
 
 use crate::atoms;
+use crate::cpython::process::{main_thread, stacks};
 use crate::error::Error;
 use crate::loops::{registry, watchdog, NativeLoop};
-use crate::python::{main_thread, stacks};
 
-/// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds}]}`: the loops that have
-/// been in one turn for so long; and in how many milliseconds the next of the others will have, or
-/// that the caller will be sent `{select, _, undefined, ready_input}` or `loop_awake` in time.
+/// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds, Callback, Milliseconds}]}`:
+/// the loops that have been in one turn for at least that long, with the number of the running
+/// callback (0: none) and how long it has been observed. `Next` is the number of milliseconds until
+/// the next other loop will have been in a turn that long; `sleep` means that the caller will be
+/// sent `{select, _, undefined, ready_input}` or `loop_awake` in time.
 #[rustler::nif]
 fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
     let now = now_ns();
@@ -21,29 +23,38 @@ fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
     let mut next = limit;
     let mut stuck = Vec::new();
     for native in registry::all() {
+        let callback = native.pulse.look(now);
         match native.pulse.awake_for(now) {
-            Some((turn, awake)) if awake >= limit => stuck.push(seen(env, &native, turn, awake)),
+            Some(turn) if turn.1 >= limit => stuck.push(seen(env, &native, turn, callback)),
             Some((_, awake)) => next = next.min(limit - awake),
             None => {}
         }
     }
     match watchdog::may_sleep(env, limit) {
         true => (atoms::sleep(), stuck).encode(env),
-        // Rounded up: not a moment too early.
+        // Rounded up, so that it is not too early.
         false => (next.div_ceil(1_000_000), stuck).encode(env),
     }
 }
 
-fn seen<'a>(env: Env<'a>, native: &Arc<NativeLoop>, turn: u64, awake: u64) -> Term<'a> {
+/// `turn` and `callback`: their numbers, and how long they have run (ns).
+fn seen<'a>(
+    env: Env<'a>,
+    native: &Arc<NativeLoop>,
+    turn: (u64, u64),
+    callback: (u64, u64),
+) -> Term<'a> {
     let owner = match &native.owner {
         Some(pid) => pid.encode(env),
         None => atoms::undefined().encode(env),
     };
     let thread = native.pulse.thread();
-    (native.id, owner, thread, turn, awake / 1_000_000).encode(env)
+    let (turn, awake) = (turn.0, turn.1 / 1_000_000);
+    let (callback, runs) = (callback.0, callback.1 / 1_000_000);
+    (native.id, owner, thread, turn, awake, callback, runs).encode(env)
 }
 
-/// Python is made ready for a look at its stacks; once, while all is well.
+/// Prepares Python for reading its stacks; called once, before anything is stuck.
 #[rustler::nif]
 fn watchdog_prepare(env: Env<'_>) -> Term<'_> {
     match main_thread::is_ready() {
@@ -52,7 +63,7 @@ fn watchdog_prepare(env: Env<'_>) -> Term<'_> {
     }
 }
 
-/// `{py_stacks, Token, {ok, Text} | {error, Text}}` comes to the caller.
+/// The caller receives `{py_stacks, Token, {ok, Text} | {error, Text}}`.
 #[rustler::nif]
 fn watchdog_stacks(env: Env<'_>, token: i64, patience_ms: u64) -> Term<'_> {
     if !main_thread::is_ready() {
@@ -62,15 +73,14 @@ fn watchdog_stacks(env: Env<'_>, token: i64, patience_ms: u64) -> Term<'_> {
     started(env, stacks::send(env.pid(), token, patience))
 }
 
-/// Has the thread of the loop interrupted, if it is in that turn still.
+/// Interrupts this callback of the loop, if it still runs.
 #[rustler::nif]
-fn watchdog_interrupt(env: Env<'_>, id: u64, turn: u64) -> Term<'_> {
+fn watchdog_interrupt(env: Env<'_>, id: u64, callback: u64) -> Term<'_> {
     let Some(native) = registry::get(id).filter(|_| main_thread::is_ready()) else {
         return (atoms::error(), atoms::closed()).encode(env);
     };
-    let thread = native.pulse.thread();
-    let still = move || native.pulse.is_to_be_interrupted(turn, now_ns());
-    started(env, stacks::interrupt(thread, still))
+    let (thread, callbacks) = (native.pulse.thread(), native.pulse.callbacks.clone());
+    started(env, stacks::interrupt(thread, callbacks, callback))
 }
 
 fn started(env: Env<'_>, result: std::io::Result<()>) -> Term<'_> {
@@ -80,8 +90,8 @@ fn started(env: Env<'_>, result: std::io::Result<()>) -> Term<'_> {
     }
 }
 
-/// `{ok, Turns, LongestNs, [Count]}` of the loop that `owner` started: how many turns took below
-/// 1 us, 2 us, 4 us and so on.
+/// `{ok, Turns, LongestNs, [Count]}` of the loop that `owner` started: how many turns took less
+/// than 1 us, 2 us, 4 us and so on.
 #[rustler::nif]
 fn loop_lag(env: Env<'_>, owner: LocalPid) -> Term<'_> {
     match registry::owned_by(&owner) {

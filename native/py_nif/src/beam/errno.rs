@@ -1,4 +1,4 @@
-//! errno as the atoms Erlang uses (`file:posix()`, `inet:posix()`).
+//! errno values as the atoms that Erlang uses (`file:posix()`, `inet:posix()`).
 
 use rustler::{Encoder, Env, Term};
 
@@ -10,7 +10,7 @@ mod names {
     }
 }
 
-/// The atom for `code`, or `{errno, Code}` for one without a customary name.
+/// The atom for `code`, or `{errno, Code}` if there is no customary name.
 pub fn atom(env: Env<'_>, code: i32) -> Term<'_> {
     let name = match code {
         libc::EACCES => names::eacces(),

@@ -1,18 +1,18 @@
-//! The few things done to an fd by its number.
+//! Operations on a file descriptor by its number.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Closes `fd`. An fd that is not open is left alone by the kernel (EBADF); every other error of
-/// `close` means that it is closed.
+/// Closes `fd`. If `fd` is not open, the kernel returns EBADF and does nothing; after every other
+/// error of `close`, `fd` is closed.
 pub fn close(fd: RawFd) {
-    // SAFETY: no Rust value owns `fd`: the caller of `close_fd/1` does, and gives it up.
+    // SAFETY: no Rust value owns `fd`: the caller of `close_fd/1` does, and passes it on.
     unsafe { libc::close(fd) };
 }
 
-/// What an fd number stands for: numbers are reused, and this tells whether that has happened.
-/// (All eventfds, and their like, share one: of those it cannot tell.)
+/// Identifies the file behind an fd number. Numbers are reused, and comparing two of these shows
+/// it. (All eventfds and similar files share one identity: between those it cannot distinguish.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -22,7 +22,7 @@ pub struct FileId {
 /// `None` for a number that is not open.
 pub fn file_id(fd: RawFd) -> Option<FileId> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `fstat` takes any number, and has filled `stat` when it answers 0.
+    // SAFETY: `fstat` accepts any number, and has filled `stat` when it returns 0.
     unsafe {
         (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
             let stat = stat.assume_init();
@@ -34,7 +34,7 @@ pub fn file_id(fd: RawFd) -> Option<FileId> {
     }
 }
 
-/// Makes reads and writes on `fd` answer EAGAIN instead of waiting.
+/// Makes reads and writes on `fd` fail with EAGAIN instead of blocking.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let fd = fd.as_raw_fd();
     // SAFETY: `fd` is borrowed, so it is open; these calls only read and set its flags.

@@ -1,4 +1,4 @@
-//! Messages to Erlang processes, from scheduler threads and from threads of our own.
+//! Messages to Erlang processes, from scheduler threads and from our own threads.
 
 #![allow(unsafe_code)] // one call that rustler has for scheduler threads only
 
@@ -10,17 +10,17 @@ use rustler::{sys, Atom, Encoder, Env, LocalPid};
 use super::forked;
 use super::own_env::OwnEnv;
 
-/// Where a message is sent from. The VM wants to know: on a scheduler thread the sender is named
-/// by its environment, on any other thread there is none.
+/// Where a message is sent from. On a scheduler thread the VM needs the environment of the sender;
+/// on any other thread there is none.
 #[derive(Clone, Copy)]
 pub enum Sender<'a> {
     /// In a NIF or a resource callback, on a scheduler thread.
     Scheduler(Env<'a>),
-    /// On a thread of ours (Python's main thread, a runner, any Python thread).
+    /// On one of our threads (Python's main thread, a runner, any Python thread).
     Thread,
 }
 
-/// Sends `message`; `false` if nobody is there to receive it.
+/// Sends `message`. Returns `false` if the process does not exist.
 pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
     if forked::is_copy() {
         return false;
@@ -35,7 +35,7 @@ pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
     }
 }
 
-/// The process that has this name. On a thread of ours.
+/// The process that is registered under this name. Not for scheduler threads.
 pub fn whereis(name: Atom) -> Option<LocalPid> {
     if forked::is_copy() {
         return None;
@@ -43,8 +43,8 @@ pub fn whereis(name: Atom) -> Option<LocalPid> {
     let mut pid = MaybeUninit::uninit();
     OwnEnv::new().with(|env| {
         let name = name.to_term(env).as_c_arg();
-        // SAFETY: without an environment the VM takes the caller for a thread of ours, which it
-        // is; `pid` is initialised when it answers non-zero.
+        // SAFETY: without an environment the VM assumes a thread that is not a scheduler, which is
+        // true; `pid` is initialised when the call returns non-zero.
         unsafe {
             let found = sys::enif_whereis_pid(ptr::null_mut(), name, pid.as_mut_ptr());
             (found != 0).then(|| LocalPid::from_c_arg(pid.assume_init()))
@@ -52,9 +52,10 @@ pub fn whereis(name: Atom) -> Option<LocalPid> {
     })
 }
 
-/// Whether the process is there, for a thread of ours.
+/// Whether the process is alive. Not for scheduler threads.
 pub fn is_alive(pid: &LocalPid) -> bool {
-    // SAFETY: no environment on a thread that is none of the VM's; the call only reads the pid.
+    // SAFETY: no environment, as the VM requires on other threads than its own; the call only reads
+    // the pid.
     forked::is_copy()
         || unsafe { rustler::sys::enif_is_process_alive(std::ptr::null_mut(), pid.as_c_arg()) == 1 }
 }

@@ -1,15 +1,24 @@
-//! The Erlang VM as this library needs it.
+//! The C API of the Erlang VM, made safe.
 //!
-//! `entry` is how the VM loads us, `resource` are Rust values it counts references of, `select`
-//! asks its poller, `message` talks to its processes, `names` finds them, `own_env` keeps terms
-//! for our threads, `terms` takes terms apart, `errno` names
-//! errors as Erlang does, `forked` tells when there is no VM.
-//! Together with `python/` this is where unsafe code lives.
+//! | module | contents |
+//! |---|---|
+//! | [`message`] | sending messages to processes, from any thread |
+//! | [`names`] | finding registered processes |
+//! | [`resource`] | Rust values that the VM counts references to |
+//! | [`select`] | the VM's poller |
+//! | [`terms`] | taking terms apart and building them without copies |
+//! | [`own_env`] | environments in which our own threads keep terms |
+//! | [`errno`], [`signal`] | error numbers and signals under their Erlang names |
+//! | [`fd`] | file descriptors by number |
+//! | [`forked`] | whether this process is a forked copy, in which there is no VM |
+//! | [`imports`] | replacing a function that a shared library imports |
+//!
+//! Unsafe code belongs in this folder, in `cpython/` and in `io/sys/`.
 
-mod entry;
 pub mod errno;
 pub mod fd;
 pub mod forked;
+pub mod imports;
 pub mod message;
 pub mod names;
 pub mod own_env;

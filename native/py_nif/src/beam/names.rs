@@ -6,11 +6,11 @@ use std::ptr;
 
 use rustler::{sys, Atom, LocalPid};
 
-/// The process of this name, for threads of ours: not on a scheduler thread.
+/// The process registered under this name. Not for scheduler threads.
 pub fn whereis(name: Atom) -> Option<LocalPid> {
     let mut pid = MaybeUninit::uninit();
-    // SAFETY: without an environment, as the VM asks of threads that are not its own; `pid` is
-    // written when it answers non-zero.
+    // SAFETY: without an environment, as the VM requires on other threads than its own; `pid` is
+    // initialised when the call returns non-zero.
     unsafe {
         let found = sys::enif_whereis_pid(ptr::null_mut(), name.as_c_arg(), pid.as_mut_ptr());
         (found != 0).then(|| LocalPid::from_c_arg(pid.assume_init()))

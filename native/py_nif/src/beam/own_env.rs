@@ -1,8 +1,8 @@
-//! Environments of no process: where terms are kept that a thread of ours looks at or sends.
+//! Environments that belong to no process: they contain terms that our own threads read or send.
 //!
-//! rustler's `OwnedEnv` does the same with more memory to get and to free. Requests need two of
-//! them each, so these are used again: they are made by scheduler threads and let go of by
-//! Python's, and memory of the VM that changes threads is dear (`docs/performance.md`).
+//! rustler's `OwnedEnv` does the same with more allocations. Each request needs two environments,
+//! so they are reused: scheduler threads create them and Python's threads free them, and moving the
+//! VM's memory between threads is expensive (`docs/performance.md`).
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -14,21 +14,21 @@ use rustler::{Encoder, Env, LocalPid, Term};
 
 use super::forked;
 
-/// So many go from one thread to another at once.
+/// How many environments move between a thread and the shared list at once.
 const BATCH: usize = 32;
-/// So many are kept for whoever needs one, besides those that threads keep.
+/// How many spare environments the shared list keeps, besides those that threads keep.
 const SPARE: usize = 32 * BATCH;
 
-/// A term in an [`OwnEnv`], to be looked at together with it.
+/// A term in an [`OwnEnv`]; reading it requires that environment.
 #[derive(Clone, Copy)]
 pub struct Kept(ErlNifTerm);
 
-/// An environment of no process, empty at first.
+/// An environment that belongs to no process, empty at first.
 pub struct OwnEnv(*mut ErlNifEnv);
 
 // SAFETY: the VM allows an environment that belongs to no process on any thread, one at a time;
-// `&OwnEnv` only reads terms, except for `keep` and `with`, whose callers have the value alone
-// (they own it, or hold the lock it is behind).
+// `&OwnEnv` only reads terms, except for `keep` and `with`, whose callers have exclusive access to
+// the value (they own it, or hold the lock that guards it).
 unsafe impl Send for OwnEnv {}
 
 impl OwnEnv {
@@ -36,12 +36,12 @@ impl OwnEnv {
         OwnEnv(take())
     }
 
-    /// Copies a term into it.
+    /// Copies a term into the environment.
     pub fn keep(&self, term: impl Encoder) -> Kept {
         self.with(|env| Kept(term.encode(env).as_c_arg()))
     }
 
-    /// As [`keep`](Self::keep), for a term of any environment.
+    /// As [`keep`](Self::keep), for a term of any other environment.
     pub fn keep_copy(&self, term: Term<'_>) -> Kept {
         self.with(|env| Kept(term.in_env(env).as_c_arg()))
     }
@@ -52,21 +52,21 @@ impl OwnEnv {
         look(env)
     }
 
-    /// A kept term.
+    /// Returns a kept term.
     ///
-    /// It must have been kept in this very environment; that is up to the few who keep both.
+    /// It must have been kept in this very environment; the few callers ensure that.
     pub fn load<'a>(&'a self, kept: Kept) -> Term<'a> {
-        // SAFETY: the term is in this environment, which lives as long as the answer.
+        // SAFETY: the term is in this environment, which lives as long as the returned term.
         unsafe { Term::new(Env::new(self, self.0), kept.0) }
     }
 
-    /// Sends a term of it to a process, from a thread that is none of the VM's schedulers.
+    /// Sends one of its terms to a process, from a thread that is not a scheduler.
     pub fn send(self, to: &LocalPid, message: Kept) -> bool {
         if forked::is_copy() {
             return false;
         }
-        // SAFETY: no caller's environment on such a thread; the message is in ours, which the VM
-        // empties and leaves to us.
+        // SAFETY: no caller's environment on such a thread; the message is in our environment,
+        // which the VM empties and leaves to us.
         unsafe { sys::enif_send(ptr::null_mut(), to.as_c_arg(), self.0, message.0) == 1 }
     }
 }
@@ -83,7 +83,7 @@ impl Drop for OwnEnv {
 }
 
 struct Spare(Vec<*mut ErlNifEnv>);
-// SAFETY: empty environments that nobody else knows of.
+// SAFETY: empty environments that no other code refers to.
 unsafe impl Send for Spare {}
 
 impl Drop for Spare {
@@ -105,7 +105,7 @@ fn take() -> *mut ErlNifEnv {
     let kept = OWN.try_with(|own| {
         let own = &mut own.borrow_mut().0;
         if own.is_empty() {
-            // Who finds it locked makes a new one instead of waiting.
+            // If the list is locked, the caller creates an environment instead of waiting.
             if let Some(mut spares) = spares() {
                 let rest = spares.0.len().saturating_sub(BATCH);
                 own.extend(spares.0.drain(rest..));
@@ -113,7 +113,7 @@ fn take() -> *mut ErlNifEnv {
         }
         own.pop()
     });
-    // SAFETY: makes a new environment; the VM ends the node if there is no memory.
+    // SAFETY: creates an environment; the VM ends the node if there is no memory.
     kept.ok()
         .flatten()
         .unwrap_or_else(|| unsafe { sys::enif_alloc_env() })

@@ -11,8 +11,8 @@ use rustler::{Env, LocalPid};
 
 use super::resource::{Ref, Resource};
 
-/// Asks for one `{select, Object, undefined, ready_input}` to `pid` when `fd` becomes readable.
-/// The VM keeps the object alive until [`stop`].
+/// Requests one message `{select, Object, undefined, ready_input}` to `pid` when `fd` becomes
+/// readable. The VM keeps the object alive until [`stop`].
 pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid) -> bool {
     let undefined = crate::atoms::undefined();
     // SAFETY: `fd` is owned by the value inside `object` and stays open while the VM has the
@@ -30,9 +30,9 @@ pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid
     answer >= 0
 }
 
-/// Takes back what [`arm`] asked for. `false`: the message is sent already.
+/// Cancels what [`arm`] requested. `false`: the message has been sent already.
 pub fn cancel<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) -> bool {
-    /// Missing in rustler.
+    /// rustler lacks it.
     const ERL_NIF_SELECT_CANCEL: sys::ErlNifSelectFlags = 1 << 3;
     let undefined = crate::atoms::undefined();
     // SAFETY: as in `arm`.
@@ -49,8 +49,8 @@ pub fn cancel<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) -> bool {
     answer >= 0 && answer & sys::ERL_NIF_SELECT_READ_CANCELLED != 0
 }
 
-/// Takes `fd` out of the poller. The VM drops its reference to the object afterwards, at once or
-/// as soon as no thread of it polls the fd.
+/// Removes `fd` from the poller. The VM drops its reference to the object afterwards, at once or as
+/// soon as none of its threads polls the fd.
 pub fn stop<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) {
     let undefined = crate::atoms::undefined();
     // SAFETY: as in `arm`; STOP is allowed for an fd that was never selected.

@@ -1,7 +1,7 @@
-//! Terms taken apart and put together without a copy in between, for `convert`.
+//! Terms taken apart and built without a copy in between, for `convert`.
 //!
-//! A [`Word`] is a term without its environment: a third of the size of rustler's `Term`, and
-//! what the VM's `..._from_array` calls take.
+//! A [`Word`] is a term without its environment: a third of the size of rustler's `Term`, and the
+//! type that the VM's `..._from_array` functions take.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, CStr};
@@ -37,7 +37,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The elements of a tuple, where they are.
+/// The elements of a tuple, in place.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
     env: Env<'a>,
@@ -50,8 +50,8 @@ impl<'a> Elements<'a> {
     pub fn of(tuple: Term<'a>) -> Option<Self> {
         let env = tuple.get_env();
         let (mut count, mut first): (c_int, *const ErlNifTerm) = (0, ptr::null());
-        // SAFETY: when the VM answers non-zero, `first` and `count` describe the tuple in the
-        // heap of `env`, where terms do not move while it lives.
+        // SAFETY: when the VM returns non-zero, `first` and `count` describe the tuple in the heap
+        // of `env`, where terms do not move during its lifetime.
         unsafe {
             let found =
                 sys::enif_get_tuple(env.as_c_arg(), tuple.as_c_arg(), &mut count, &mut first);
@@ -81,11 +81,16 @@ impl<'a> Elements<'a> {
 }
 
 #[inline]
+fn count(words: &[Word<'_>]) -> c_uint {
+    c_uint::try_from(words.len()).expect("`convert::limits` allows no more values than this in one")
+}
+
+#[inline]
 pub fn list<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
     // SAFETY: `Word` is a transparent term of `env`; the VM reads `len` of them.
     unsafe {
         let first = words.as_ptr() as *const ErlNifTerm;
-        let made = sys::enif_make_list_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        let made = sys::enif_make_list_from_array(env.as_c_arg(), first, count(words));
         Term::new(env, made)
     }
 }
@@ -95,25 +100,24 @@ pub fn tuple<'a>(env: Env<'a>, words: &[Word<'a>]) -> Term<'a> {
     // SAFETY: as in `list`.
     unsafe {
         let first = words.as_ptr() as *const ErlNifTerm;
-        let made = sys::enif_make_tuple_from_array(env.as_c_arg(), first, words.len() as c_uint);
+        let made = sys::enif_make_tuple_from_array(env.as_c_arg(), first, count(words));
         Term::new(env, made)
     }
 }
 
-/// Keys that a map can have when it is made in one call, here: up to this number the VM sorts
-/// without asking for its scheduler, which a thread of ours has not got (erlang/otp#8208).
+/// The largest number of keys of a map that one call may create on our threads: up to this number
+/// the VM sorts keys without its scheduler's data, which our threads lack (erlang/otp#8208).
 const SORTED_ANYWHERE: usize = 128;
 
-/// Whether a map of this size is better made in an environment that is then let go of: see
-/// [`map`].
+/// Whether a map of this size should be created in a temporary environment: see [`map`].
 pub fn map_leaves_garbage(size: usize) -> bool {
     size > SORTED_ANYWHERE && !vm_sorts_anywhere()
 }
 
-/// `None`: two keys are the same.
+/// Returns `None` if two keys are the same.
 ///
-/// Where a large map cannot be made in one call it grows key by key, and what it was before each
-/// stays in the environment: about 500 bytes a key.
+/// Where one call cannot create a large map, it grows key by key, and every previous version stays
+/// in the environment: about 500 bytes per key.
 #[inline]
 pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<Term<'a>> {
     assert_eq!(keys.len(), values.len());
@@ -122,8 +126,8 @@ pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<T
         false => keys.len(),
     };
     let mut made = MaybeUninit::uninit();
-    // SAFETY: as in `list`, for two arrays of the same length; `made` is a term of `env` when
-    // the VM answers non-zero.
+    // SAFETY: as in `list`, for two arrays of the same length; `made` is a term of `env` when the
+    // VM returns non-zero.
     let mut map = unsafe {
         let keys_at = keys.as_ptr() as *const ErlNifTerm;
         let values_at = values.as_ptr() as *const ErlNifTerm;
@@ -136,20 +140,20 @@ pub fn map<'a>(env: Env<'a>, keys: &[Word<'a>], values: &[Word<'a>]) -> Option<T
     for (key, value) in keys[at_once..].iter().zip(&values[at_once..]) {
         map = map.map_put(key.term(env), value.term(env)).ok()?;
     }
-    // The VM refuses equal keys only in small maps; larger ones lose some and may be broken
+    // The VM rejects equal keys only in small maps; larger ones lose some and may be corrupt
     // (erlang/otp#10975).
     map.map_size()
         .is_ok_and(|size| size == keys.len())
         .then_some(map)
 }
 
-/// From OTP 27.3 on (ERTS 15.2.3). Older releases have had the correction in some patches, which
-/// cannot be told apart.
+/// True from OTP 27.3 (ERTS 15.2.3) on. Some patch releases of older versions have the correction,
+/// too, but cannot be recognised.
 fn vm_sorts_anywhere() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
         let mut info = MaybeUninit::<sys::ErlNifSysInfo>::zeroed();
-        // SAFETY: the VM fills the structure; its texts are literals.
+        // SAFETY: the VM fills the structure; its strings are literals.
         let version = unsafe {
             sys::enif_system_info(info.as_mut_ptr(), size_of::<sys::ErlNifSysInfo>());
             let text = info.assume_init().erts_version;
@@ -176,10 +180,10 @@ pub fn identical(one: Word<'_>, other: Word<'_>) -> bool {
     unsafe { sys::enif_is_identical(one.0, other.0) != 0 }
 }
 
-/// A binary that is the memory of `owner`, which the VM keeps as long as it has the binary.
+/// A binary whose memory is `owner`'s; the VM keeps `owner` as long as the binary exists.
 ///
 /// # Safety
-/// `bytes` stay where they are, unchanged, as long as the value in `owner` lives.
+/// `bytes` must stay where they are, unchanged, as long as the value in `owner` lives.
 pub unsafe fn binary_of<'a, T: Resource>(
     env: Env<'a>,
     owner: &Ref<T>,
@@ -194,18 +198,18 @@ pub unsafe fn binary_of<'a, T: Resource>(
     }
 }
 
-/// A term that outlives the environment it came in.
+/// A term that outlives the environment in which it arrived.
 pub struct KeptTerm(Kept);
 
 enum Kept {
-    /// By far the most frequent ones, and they need no environment.
+    /// A local pid: by far the most frequent kind, and it needs no environment.
     Local(ErlNifTerm),
     /// The copy is the only term of its environment, and none is added.
     Copied(ManuallyDrop<OwnedEnv>, ErlNifTerm),
 }
 
 // SAFETY: the environment is only read (compared, hashed, copied from, printed), which the VM
-// allows on several threads at once; it is freed by whichever thread drops the value.
+// allows on several threads at once; the thread that drops the value frees it.
 unsafe impl Sync for KeptTerm {}
 
 impl KeptTerm {
@@ -218,7 +222,7 @@ impl KeptTerm {
         KeptTerm(Kept::Copied(ManuallyDrop::new(env), copied))
     }
 
-    /// Shows the term to `look`.
+    /// Calls `look` with the term.
     pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
         match &self.0 {
             Kept::Local(pid) => {
@@ -250,7 +254,7 @@ impl KeptTerm {
 impl Drop for KeptTerm {
     fn drop(&mut self) {
         if let Kept::Copied(env, _) = &mut self.0 {
-            // There is no VM in a forked copy to give it back to.
+            // A forked copy has no VM to return it to.
             if !forked::is_copy() {
                 // SAFETY: dropped once, here.
                 unsafe { ManuallyDrop::drop(env) };
@@ -267,11 +271,11 @@ impl PartialEq for KeptTerm {
 }
 
 fn no_environment<'a>(marker: &'a ()) -> Env<'a> {
-    // SAFETY: for terms that belong to no environment.
+    // SAFETY: only for terms that belong to no environment.
     unsafe { Env::new(marker, ptr::null_mut()) }
 }
 
-/// A term from the external format that may make an atom, unlike rustler's safe call.
+/// Decodes the external format; unlike rustler's safe call, this may create an atom.
 pub fn new_from_external<'a>(env: Env<'a>, bytes: &[u8]) -> Option<Term<'a>> {
     // SAFETY: the VM checks what it decodes; "trusted" is about atoms and the like only.
     unsafe { env.binary_to_term_trusted(bytes) }.map(|(term, _)| term)

@@ -1,5 +1,5 @@
-//! Atoms and `erlang.Atom`: one Python object for each atom that has crossed, for ever, as the
-//! VM keeps the atom for ever too.
+//! Atoms and `erlang.Atom`. There is one Python object for each atom that has crossed; it exists
+//! forever, as the atom itself does in the VM.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,25 +15,30 @@ use super::limits;
 use crate::atoms;
 use crate::beam::own_env::OwnEnv;
 
-/// The VM's limit.
+/// The VM's limit, in characters.
 const MAX_NAME: usize = 255;
+const TOO_LONG: &str = "an atom has at most 255 characters";
+
+fn is_too_long(name: &str) -> bool {
+    name.chars().count() > MAX_NAME
+}
 
 #[derive(Default)]
 struct Table {
-    /// By atom: what it becomes.
+    /// The Python value of each atom.
     values: HashMap<Atom, Py<PyAny>>,
-    /// By atom: its `erlang.Atom`, where that is not what it becomes (`true`, `none`).
+    /// The `erlang.Atom` of each atom that has another Python value (`true`, `none`).
     hidden: HashMap<Atom, Py<PyAny>>,
-    /// By address of an `erlang.Atom` in these: its atom.
+    /// The atom of each `erlang.Atom` in these maps, by the object's address.
     atoms: HashMap<usize, Atom>,
     new_atoms: usize,
 }
 
-/// Guards the two maps, never while Python code runs.
+/// Guards the table. Never held while Python code runs.
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 fn table() -> MutexGuard<'static, Option<Table>> {
-    // Insertions are complete or have not begun.
+    // Insertions are complete or have not begun, also after a panic.
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -56,13 +61,13 @@ pub fn to_python<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, 
     };
     let mut table = table();
     let Table { values, atoms, .. } = table.get_or_insert_default();
-    // Another thread may have been here while Python made the object: one of them is kept.
+    // Another thread may have inserted one while Python created this object: keep one of them.
     let kept = values.entry(atom).or_insert_with(|| value.unbind());
     atoms.insert(kept.as_ptr() as usize, atom);
     Ok(kept.bind(py).clone())
 }
 
-/// The `erlang.Atom`, always.
+/// Always the `erlang.Atom`.
 fn named<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
     if meaning(py, atom).is_none() {
         return to_python(py, atom);
@@ -75,7 +80,7 @@ fn named<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertE
     Ok(kept.bind(py).clone())
 }
 
-/// Of the atoms that are something else than an `erlang.Atom` in Python.
+/// The Python value of atoms that do not become an `erlang.Atom`.
 fn meaning(py: Python<'_>, atom: Atom) -> Option<Bound<'_, PyAny>> {
     if atom == atoms::true_() || atom == atoms::false_() {
         return Some(
@@ -101,22 +106,26 @@ pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
             return Ok(atom);
         }
     }
-    // Made past the constructor (`str.__new__(Atom, name)`): not in the table.
+    // It was created without the constructor (`str.__new__(Atom, name)`), so it is not in the
+    // table.
     let name = value.to_str()?;
     OwnEnv::new()
         .with(|env| existing(env, name))
-        .ok_or_else(|| ConvertError::refused(format!("there is no atom {name:?}")))
+        .ok_or_else(|| match is_too_long(name) {
+            true => ConvertError::refused(TOO_LONG),
+            false => ConvertError::refused(format!("there is no atom {name:?}")),
+        })
 }
 
-/// For the constructors of `erlang.Atom`: the atom of this name, made if need be.
+/// For the constructors of `erlang.Atom`: the atom of this name, created if necessary.
 #[pyfunction]
 #[pyo3(signature = (name, existing_only, /))]
 pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<Bound<'py, PyAny>> {
     super::in_node()?;
     let py = name.py();
     let text = name.to_str()?;
-    if text.chars().count() > MAX_NAME {
-        return Err(PyValueError::new_err("an atom has at most 255 characters"));
+    if is_too_long(text) {
+        return Err(PyValueError::new_err(TOO_LONG));
     }
     let atom = OwnEnv::new().with(|env| match existing(env, text) {
         Some(atom) => Ok(atom),
@@ -129,8 +138,8 @@ pub fn _atom<'py>(name: &Bound<'py, PyString>, existing_only: bool) -> PyResult<
     Ok(named(py, atom)?)
 }
 
-/// For names of modules, functions, nodes and processes: an `erlang.Atom`, or the atom that a str
-/// names. None is made.
+/// For names of modules, functions, nodes and processes: an `erlang.Atom`, or the existing atom
+/// that a str names. Creates none.
 pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
     let Ok(text) = name.cast::<PyString>() else {
         let class = super::error::type_name(name);
@@ -145,9 +154,12 @@ pub fn existing_atom(name: &Bound<'_, PyAny>, what: &str) -> PyResult<Atom> {
     OwnEnv::new()
         .with(|env| existing(env, text))
         .ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it"
-            ))
+            PyValueError::new_err(match is_too_long(text) {
+                true => format!("{what}: {TOO_LONG}"),
+                false => {
+                    format!("{what}: there is no atom {text:?}; erlang.Atom({text:?}) makes it")
+                }
+            })
         })
 }
 
@@ -157,7 +169,7 @@ fn count_new() -> PyResult<()> {
     let limit = limits::atoms();
     if *made >= limit {
         return Err(PyRuntimeError::new_err(format!(
-            "Python has made {limit} atoms, which the Erlang VM keeps for ever; no more \
+            "Python has made {limit} atoms, which the Erlang VM keeps forever; no more \
              are made. Atoms are for names in programs, not for data: send a str"
         )));
     }
@@ -165,26 +177,30 @@ fn count_new() -> PyResult<()> {
     Ok(())
 }
 
-// The NIF functions for atoms know Latin-1 only (up to OTP 25), so other names go through the
+// The NIF functions for atoms support Latin-1 only (up to OTP 25), so other names go through the
 // external term format.
 
-/// SMALL_ATOM_UTF8_EXT or ATOM_UTF8_EXT.
-fn external(name: &str) -> Vec<u8> {
-    let length = name.len() as u16;
-    let mut bytes = match u8::try_from(length) {
-        Ok(length) => vec![131, 119, length],
-        Err(_) => vec![131, 118, (length >> 8) as u8, length as u8],
-    };
+/// SMALL_ATOM_UTF8_EXT or ATOM_UTF8_EXT. `None`: the name is too long for either, and so for an
+/// atom.
+fn external(name: &str) -> Option<Vec<u8>> {
+    let mut bytes = vec![131];
+    match u8::try_from(name.len()) {
+        Ok(length) => bytes.extend([119, length]),
+        Err(_) => {
+            bytes.push(118);
+            bytes.extend(u16::try_from(name.len()).ok()?.to_be_bytes());
+        }
+    }
     bytes.extend_from_slice(name.as_bytes());
-    bytes
+    Some(bytes)
 }
 
 fn existing(env: Env<'_>, name: &str) -> Option<Atom> {
     if let Ok(atom) = Atom::existing_from_str(env, name) {
         return Some(atom);
     }
-    // Safe mode: an atom that does not exist is refused.
-    env.binary_to_term(&external(name))
+    // Safe mode rejects atoms that do not exist.
+    env.binary_to_term(&external(name)?)
         .and_then(|(term, _)| Atom::from_term(term).ok())
 }
 
@@ -192,7 +208,7 @@ fn new(env: Env<'_>, name: &str) -> Option<Atom> {
     if let Ok(atom) = Atom::from_str(env, name) {
         return Some(atom);
     }
-    crate::beam::terms::new_from_external(env, &external(name))
+    crate::beam::terms::new_from_external(env, &external(name)?)
         .and_then(|term| Atom::from_term(term).ok())
 }
 

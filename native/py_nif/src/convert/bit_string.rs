@@ -16,7 +16,7 @@ const BIT_BINARY: u8 = 77;
 #[pyclass(frozen, eq, module = "erlang")]
 #[derive(PartialEq, Eq, Hash)]
 pub struct BitString {
-    /// As long as needed; bits that do not belong to it are zero.
+    /// Only the bytes needed; unused bits are zero.
     data: Vec<u8>,
     #[pyo3(get)]
     bits: usize,
@@ -73,7 +73,7 @@ impl BitString {
     }
 }
 
-/// Of a bitstring term that is not a binary.
+/// Converts a bitstring that is not a binary.
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
     let external = term.to_binary();
     let [131, BIT_BINARY, _, _, _, _, last, data @ ..] = external.as_slice() else {
@@ -86,7 +86,7 @@ pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
 
 pub fn to_term<'a>(env: Env<'a>, value: &BitString) -> Result<Term<'a>, ConvertError> {
     let bits_of_last = (value.bits % 8) as u8;
-    // Whole bytes are a binary: OTP 29 does not take an empty one in the other form.
+    // Whole bytes are sent as a binary: OTP 29 rejects an empty bitstring in the other form.
     let tag = if bits_of_last == 0 {
         BINARY
     } else {

@@ -1,4 +1,4 @@
-//! Why a value cannot cross, and where in it the culprit is: `args[2]["x"]: ...`.
+//! Errors of conversion: why a value cannot cross, and which part of it: `args[2]["x"]: ...`.
 
 use std::fmt::{self, Write};
 
@@ -7,18 +7,20 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
 
-/// `erlang.ConversionError` in Python; for Erlang it goes through [`super::exception`].
+use crate::cpython::process::finalizing;
+
+/// `erlang.ConversionError` in Python; [`super::exception`] converts it for Erlang.
 pub struct ConvertError {
     root: &'static str,
-    /// From the culprit outwards.
+    /// From the offending part outwards.
     path: Vec<Step>,
     what: What,
 }
 
 enum What {
-    /// The value has no meaning on the other side.
+    /// The value has no equivalent on the other side.
     Refused(String),
-    /// Python code that ran on the way raised this (a tzinfo, a property, no memory).
+    /// Python code that ran during the conversion raised this (a tzinfo, a property, no memory).
     Raised(PyErr),
 }
 
@@ -27,7 +29,7 @@ pub enum Step {
     Index(usize),
     /// The value of this key, as text.
     Key(String),
-    /// This key itself.
+    /// The key itself.
     KeyItself(String),
     Field(String),
     /// Something in a set.
@@ -43,7 +45,7 @@ impl ConvertError {
         }
     }
 
-    /// Adds the step by which the culprit was reached; the innermost comes first.
+    /// Adds the step that led to the offending part; the innermost step comes first.
     pub fn step(&mut self, step: Step) {
         self.path.push(step);
     }
@@ -55,7 +57,7 @@ impl ConvertError {
     }
 
     fn place(&self) -> String {
-        /// Steps shown at each end: a path can have as many as values can be deep.
+        /// How many steps are shown at each end: a path can be as long as values can be deep.
         const SHOWN: usize = 8;
         let mut place = self.root.to_owned();
         let count = self.path.len();
@@ -82,7 +84,7 @@ impl ConvertError {
                 PyErr::from_type(class.clone(), (problem, place))
             }
             What::Raised(error) => {
-                // From Python 3.11 on an exception takes notes. Before, it is as it is.
+                // Exceptions accept notes from Python 3.11 on.
                 if error.is_instance_of::<PyException>(py) {
                     let note = format!("while {place} was sent to Erlang");
                     let _ = error.value(py).call_method1("add_note", (note,));
@@ -105,8 +107,8 @@ impl From<PyErr> for ConvertError {
 
 impl From<ConvertError> for PyErr {
     fn from(error: ConvertError) -> Self {
-        // Conversion happens attached, so this costs a look at a thread-local.
-        Python::attach(|py| error.raised(py))
+        // Conversion happens attached, so this only reads a thread-local.
+        finalizing::attach(|py| error.raised(py))
     }
 }
 
@@ -122,7 +124,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// A key as a path shows it. No code of its class runs for that.
+/// A key as a path shows it. Runs no code of its class.
 pub fn key_text(key: &Bound<'_, PyAny>) -> String {
     let plain = key.cast::<PyString>().is_ok() || key.is_exact_instance_of::<PyInt>();
     let text = match plain {

@@ -1,38 +1,40 @@
 //! Errors as data: a Python exception as a map, an Erlang exception as `erlang.Error`.
 //!
-//! Neither fails: what cannot be converted is shown as text, what is too large is cut.
+//! Neither direction fails: what cannot be converted becomes text, what is too large is truncated.
 
+use pyo3::exceptions::PySyntaxError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 use rustler::{Atom, Encoder, Env, Term};
 
-use crate::atoms as names;
+use crate::atoms;
 
-/// Bytes of a message, a note, a line of source.
+/// Maximum size in bytes of a message, a note, a source line.
 const MAX_TEXT: usize = 16 << 10;
-/// Of one traceback. Endless recursion has a thousand that are all the same.
+/// Maximum length of a traceback. Endless recursion has a thousand equal frames.
 const MAX_FRAMES: usize = 100;
-/// Exceptions in one: causes, contexts, members of groups.
+/// Maximum number of exceptions in one: causes, contexts, members of groups.
 const MAX_EXCEPTIONS: usize = 100;
-/// Of those, one below another.
+/// Maximum length of a chain of these.
 const MAX_CHAIN: usize = 20;
 const MAX_NOTES: usize = 20;
 
-/// `#{type, message, traceback, cause, context, notes, exceptions}`.
+/// `#{type, message, traceback, cause, context, notes, exceptions}`, and `syntax` for a
+/// SyntaxError.
 pub fn to_term<'a>(env: Env<'a>, py: Python<'_>, error: &PyErr) -> Term<'a> {
     let mut walk = Walk {
         env,
         above: Vec::new(),
         left: MAX_EXCEPTIONS,
     };
-    // Before Python 3.12 the traceback is kept beside the exception until this is called.
+    // Before Python 3.12 the traceback is stored outside the exception until this call.
     walk.describe(error.clone_ref(py).into_value(py).bind(py).as_any())
 }
 
 struct Walk<'a, 'py> {
     env: Env<'a>,
-    /// The exceptions that this one belongs to; one of them again would never end.
+    /// The exceptions that contain this one. Skipping these ends cycles.
     above: Vec<Bound<'py, PyAny>>,
     left: usize,
 }
@@ -45,34 +47,37 @@ impl<'a, 'py> Walk<'a, 'py> {
         let suppressed = attribute(error, "__suppress_context__")
             .is_some_and(|answer| answer.is_truthy().unwrap_or(false));
         let context = match suppressed {
-            true => names::none().encode(env),
+            true => atoms::none().encode(env),
             false => self.other(attribute(error, "__context__")),
         };
-        let pairs: [(Atom, Term<'a>); 7] = [
-            (names::type_(), class_name(error).encode(env)),
-            (names::message(), message(error).encode(env)),
-            (names::traceback(), self.traceback(error)),
-            (names::cause(), self.other(attribute(error, "__cause__"))),
-            (names::context(), context),
-            (names::notes(), self.notes(error)),
-            (names::exceptions(), self.members(error)),
+        let mut pairs: Vec<(Atom, Term<'a>)> = vec![
+            (atoms::type_(), class_name(error).encode(env)),
+            (atoms::message(), message(error).encode(env)),
+            (atoms::traceback(), self.traceback(error)),
+            (atoms::cause(), self.other(attribute(error, "__cause__"))),
+            (atoms::context(), context),
+            (atoms::notes(), self.notes(error)),
+            (atoms::exceptions(), self.members(error)),
         ];
+        if let Some(syntax) = self.syntax(error) {
+            pairs.push((atoms::syntax(), syntax));
+        }
         self.above.pop();
         Term::map_from_pairs(env, &pairs).expect("the keys differ")
     }
 
-    /// A cause or a context; `none` also for what would go on for ever.
+    /// A cause or a context; `none` also where the chain would be a cycle.
     fn other(&mut self, error: Option<Bound<'py, PyAny>>) -> Term<'a> {
         let known = |error: &Bound<'py, PyAny>| self.above.iter().any(|one| one.is(error));
         match error {
             Some(error) if self.left > 0 && self.above.len() < MAX_CHAIN && !known(&error) => {
                 self.describe(&error)
             }
-            _ => names::none().encode(self.env),
+            _ => atoms::none().encode(self.env),
         }
     }
 
-    /// Of an exception group.
+    /// The members of an exception group.
     fn members(&mut self, error: &Bound<'py, PyAny>) -> Term<'a> {
         let mut found = Vec::new();
         if is_group(error) {
@@ -89,13 +94,35 @@ impl<'a, 'py> Walk<'a, 'py> {
 
     fn notes(&self, error: &Bound<'py, PyAny>) -> Term<'a> {
         let notes = attribute(error, "__notes__").and_then(|notes| notes.try_iter().ok());
-        // To the first that cannot be had: an iterator may raise for ever.
+        // Stops at the first error: an iterator may raise forever.
         let notes = notes.into_iter().flatten().map_while(Result::ok);
         let texts = notes.take(MAX_NOTES);
         texts
             .map(|note| text_of(&note))
             .collect::<Vec<_>>()
             .encode(self.env)
+    }
+
+    /// The position of a SyntaxError, and what Python prints of it: the line with carets below the
+    /// position, the message, the notes.
+    fn syntax(&self, error: &Bound<'py, PyAny>) -> Option<Term<'a>> {
+        let env = self.env;
+        if !error.is_instance_of::<PySyntaxError>() {
+            return None;
+        }
+        let number = |name: &str| match attribute(error, name).map(|number| number.extract::<u32>())
+        {
+            Some(Ok(number)) => number.encode(env),
+            _ => atoms::none().encode(env),
+        };
+        let file = attribute(error, "filename").map(|file| text_of(&file));
+        let pairs = [
+            (atoms::file(), file.unwrap_or_default().encode(env)),
+            (atoms::line(), number("lineno")),
+            (atoms::column(), number("offset")),
+            (atoms::text(), bounded(printed(error).ok()?).encode(env)),
+        ];
+        Some(Term::map_from_pairs(env, &pairs).expect("the keys differ"))
     }
 
     /// From the outermost call to the one that raised.
@@ -132,7 +159,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 .map(|text| text_of(&text))
         };
         let file = part("co_filename").unwrap_or_default();
-        // With the class, from Python 3.11 on.
+        // Includes the class, from Python 3.11 on.
         let function = part("co_qualname")
             .or_else(|| part("co_name"))
             .unwrap_or_default();
@@ -144,10 +171,10 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn frame(&self, file: &str, line: i64, function: &str, source: &str) -> Term<'a> {
         let env = self.env;
         let pairs = [
-            (names::file(), file.encode(env)),
-            (names::line(), line.encode(env)),
-            (names::function(), function.encode(env)),
-            (names::source(), source.encode(env)),
+            (atoms::file(), file.encode(env)),
+            (atoms::line(), line.encode(env)),
+            (atoms::function(), function.encode(env)),
+            (atoms::source(), source.encode(env)),
         ];
         Term::map_from_pairs(env, &pairs).expect("the keys differ")
     }
@@ -193,13 +220,22 @@ fn bounded(mut text: String) -> String {
     text
 }
 
-/// Groups are there from Python 3.11 on.
+/// Exception groups exist from Python 3.11 on.
 fn is_group(error: &Bound<'_, PyAny>) -> bool {
     let py = error.py();
     py.import("builtins")
         .and_then(|builtins| builtins.getattr("BaseExceptionGroup"))
         .and_then(|class| error.is_instance(&class))
         .unwrap_or(false)
+}
+
+/// As the traceback module prints it, without the traceback.
+fn printed(error: &Bound<'_, PyAny>) -> PyResult<String> {
+    static FORMAT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let format = FORMAT.import(error.py(), "traceback", "format_exception_only")?;
+    let lines: Vec<Bound<'_, PyString>> = format.call1((error,))?.extract()?;
+    let lines = lines.iter().map(|line| line.to_string_lossy().into_owned());
+    Ok(lines.collect())
 }
 
 /// As the traceback module finds it.
@@ -233,7 +269,7 @@ pub fn from_erlang(py: Python<'_>, kind: &str, reason: Term<'_>, stacktrace: Ter
     let text = shortened_term(reason);
     let reason = match super::to_python(py, reason) {
         Ok(reason) => reason.unbind(),
-        // A reason that has no form in Python is told as Erlang prints it.
+        // A reason that cannot be converted is shown as Erlang prints it.
         Err(_) => match text.as_str().into_pyobject(py) {
             Ok(text) => text.into_any().unbind(),
             Err(never) => match never {},

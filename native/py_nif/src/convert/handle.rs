@@ -1,4 +1,4 @@
-//! Python objects that Erlang holds and gives back but does not look into: `erlang.Handle(obj)`.
+//! Python objects that Erlang holds and passes back but cannot inspect: `erlang.Handle(obj)`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use rustler::{Encoder, Env, Term};
 
 use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
-use crate::python::main_thread;
+use crate::cpython::process::{finalizing, main_thread};
 
 /// A Python object in a resource: Erlang has it as a reference.
 pub struct PythonObject(Py<PyAny>);
@@ -23,27 +23,28 @@ impl Resource for PythonObject {
     }
 }
 
-/// Lets go of an object on a thread that has no GIL and must not wait for it: PyO3 keeps a list
-/// of such objects, and the next thread that attaches (or calls into this library) clears it. So
-/// that this is soon also where Python has nothing to do, its main thread is woken.
+/// Drops an object on a thread that does not have the GIL and must not wait for it. PyO3 keeps a
+/// list of such objects, which is cleared by the next thread that attaches (or calls into this
+/// library). To make this soon even if Python is idle, its main thread is woken.
 pub fn release(object: Py<PyAny>) {
-    /// A wake-up is on its way.
+    /// The main thread has been woken for this and has not run yet.
     static WOKEN: AtomicBool = AtomicBool::new(false);
     drop(object);
-    // The flag is cleared before the list is: an object that comes later wakes it again.
+    // The flag is cleared before the list is: a later object wakes the thread again.
     if !WOKEN.swap(true, Ordering::AcqRel) {
         let posted = main_thread::post(|_| {
             WOKEN.store(false, Ordering::Release);
-            Python::attach(|_| ());
+            finalizing::attach(|_| ());
         });
         if !posted {
-            // A program has the main thread for ever: its own calls clear the list.
+            // A program occupies the main thread until the process ends: its own calls clear the
+            // list.
             WOKEN.store(false, Ordering::Release);
         }
     }
 }
 
-/// `Handle(obj)`: sent to Erlang as a reference; when that comes back, it is `obj` again.
+/// `Handle(obj)`: Erlang receives it as a reference; when that comes back, it becomes `obj` again.
 #[pyclass(frozen, module = "erlang")]
 pub struct Handle(Ref<PythonObject>);
 
@@ -71,7 +72,7 @@ impl Handle {
     }
 }
 
-/// The object of a reference, if it is one of a [`Handle`].
+/// The object of a reference, if the reference was created by a [`Handle`].
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Option<Bound<'py, PyAny>> {
     let object = term.decode::<Ref<PythonObject>>().ok()?;
     Some(object.0.bind(py).clone())

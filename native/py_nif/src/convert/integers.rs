@@ -1,5 +1,6 @@
-//! Integers of any size. Those of 64 bits take the VM's and PyO3's own way; larger ones go
-//! through the external term format, which has the bytes of the absolute value, least first.
+//! Integers of any size. Integers of up to 64 bits use the functions of the VM and PyO3; larger
+//! ones use the external term format, which contains the bytes of the absolute value, least
+//! significant first.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
@@ -40,7 +41,7 @@ fn big_to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAn
     })
 }
 
-/// Of an int or a subclass, as the number it is.
+/// Converts an int or an instance of a subclass.
 #[inline]
 pub fn to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, ConvertError> {
     match number.extract::<i64>() {
@@ -51,7 +52,7 @@ pub fn to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, 
 
 #[cold]
 fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, ConvertError> {
-    // int's own methods, whatever a subclass has made of them.
+    // int's own methods, even if a subclass overrides them.
     let int = number.py().get_type::<PyInt>();
     let absolute = int.call_method1("__abs__", (number,))?;
     let bits: usize = int.call_method1("bit_length", (number,))?.extract()?;
@@ -68,8 +69,9 @@ fn big_to_term<'a>(env: Env<'a>, number: &Bound<'_, PyInt>) -> Result<Term<'a>, 
     match u8::try_from(length) {
         Ok(short) => external.extend([SMALL_BIG, short]),
         Err(_) => {
+            let length = u32::try_from(length).map_err(|_| too_large())?;
             external.push(LARGE_BIG);
-            external.extend((length as u32).to_be_bytes());
+            external.extend(length.to_be_bytes());
         }
     }
     external.push(u8::from(negative));

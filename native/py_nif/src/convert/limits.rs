@@ -1,22 +1,24 @@
-//! How much of a value crosses: settings of the application, `value_limits`.
+//! Limits on the size of values that cross: the setting `value_limits` of the application.
 //!
-//! Relaxed everywhere: each number is for itself, and who converts while it is changed may see
-//! either.
+//! Relaxed everywhere: the numbers are independent, and a conversion that runs during a change may
+//! use either value.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of an integer: printing one of these takes Python minutes.
+/// Bytes of an integer. Printing one of this size takes Python minutes.
 static INTEGER_BYTES: AtomicUsize = AtomicUsize::new(1 << 20);
 
-/// Values in a value. A few lists, each with the one before in it twice, would fill any memory.
+/// Values in a value. A few lists, each of which contains the one before twice, would fill any
+/// memory.
 static PARTS: AtomicUsize = AtomicUsize::new(30_000_000);
 
-/// The VM's default is room for a million atoms, and it ends when they are used up.
+/// By default the VM has room for a million atoms, and ends when they are used up.
 static ATOMS: AtomicUsize = AtomicUsize::new(100_000);
 
 pub fn set(integer_bytes: usize, parts: usize, atoms: usize) {
     INTEGER_BYTES.store(integer_bytes, Relaxed);
-    PARTS.store(parts, Relaxed);
+    // The VM's functions take the length of a list in 32 bits.
+    PARTS.store(parts.min(u32::MAX as usize), Relaxed);
     ATOMS.store(atoms, Relaxed);
 }
 

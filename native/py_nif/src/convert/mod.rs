@@ -1,11 +1,21 @@
-//! Values across the border. `docs/values.md` is the table of what becomes what.
+//! Conversion of values between Erlang and Python. `docs/values.md` is the table of types.
 //!
-//! Called on threads that hold the GIL. Terms come from an `OwnedEnv` that a scheduler thread
-//! copied them into, and go to one that is then sent: no scheduler thread runs Python code.
+//! Called on threads that hold the GIL. Terms come from an environment that a scheduler thread
+//! copied them into, and go into one that is then sent: no scheduler thread runs Python code.
 //!
-//! [`to_python()`] and [`to_term()`] walk containers with a stack of their own, so that no value,
-//! however deep, meets the end of the thread's stack, and so that an error can say where in the
-//! value it is ([`error`]). What the leaves become is in the other files, by subject.
+//! [`to_python()`] and [`to_term()`] walk containers with an explicit stack. So no value, however
+//! deep, overflows the thread's stack, and an error can name the position in the value ([`error`]).
+//! The conversion of leaves is in the other files:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`to_python`](mod@to_python), [`to_term`](mod@to_term) | the two directions |
+//! | [`named`] | arguments, results and exceptions of requests |
+//! | [`atoms`], [`integers`], [`bit_string`], [`shared_bytes`] | leaves |
+//! | [`opaque`], [`handle`] | pids, references, ports, funs in Python; Python objects in Erlang |
+//! | [`rare_types`] | enums, dataclasses, dates, numpy |
+//! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
+//! | [`limits`] | how large values may be |
 
 pub mod atoms;
 mod bit_string;
@@ -14,6 +24,7 @@ pub mod exception;
 mod handle;
 mod integers;
 pub mod limits;
+pub mod named;
 mod opaque;
 mod rare_types;
 mod shared_bytes;
@@ -23,33 +34,33 @@ mod to_term;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use crate::beam::forked;
+use super::beam::forked;
 
 pub use atoms::existing_atom;
 pub use handle::PythonObject;
-pub use opaque::{Fun, Pid, Ref as Reference};
+pub use opaque::{Fun, Pid, Ref as Reference, CALL_FUN};
 pub use shared_bytes::SharedBytes;
 pub use to_python::to_python;
 pub use to_term::to_term;
 
-/// Containers in containers, in both directions: ten times what Python itself can print or
-/// compare, and a bound for values that contain themselves.
+/// The nesting limit of containers, in both directions: ten times what Python itself can print or
+/// compare. It also ends the conversion of values that contain themselves.
 const MAX_DEPTH: usize = 10_000;
 
-/// Adds what the package `erlang` is made of to the native module.
+/// Adds the native parts of the package `erlang` to the native module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opaque::Pid>()?;
     module.add_class::<opaque::Ref>()?;
     module.add_class::<opaque::Port>()?;
     module.add_class::<opaque::Fun>()?;
     module.add_class::<bit_string::BitString>()?;
-    // `Handle` is taken: asyncio calls its callbacks so.
+    // asyncio calls its callbacks `Handle`, so that name is taken.
     module.add("ObjectHandle", module.py().get_type::<handle::Handle>())?;
     module.add_function(wrap_pyfunction!(atoms::_atom, module)?)?;
     module.add_function(wrap_pyfunction!(_echo, module)?)
 }
 
-/// What Python code calls of its own accord must not reach for the VM in a forked copy.
+/// Raises in a forked copy: there, functions that Python code calls directly must not call the VM.
 pub fn in_node() -> PyResult<()> {
     match forked::is_copy() {
         true => Err(PyRuntimeError::new_err(
@@ -59,7 +70,7 @@ pub fn in_node() -> PyResult<()> {
     }
 }
 
-/// To a term and back, on the calling thread.
+/// Converts to a term and back, on the calling thread.
 #[pyfunction]
 fn _echo<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     in_node()?;

@@ -1,14 +1,17 @@
-//! Terms that Python holds and gives back but does not look into: pids, references, ports, funs.
+//! Terms that Python holds and passes back but cannot inspect: pids, references, ports, funs.
 
+use std::sync::OnceLock;
+
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use rustler::{Env, Term};
 
 use crate::beam::terms::KeptTerm;
-use crate::python::erlang_calls::{self, Target};
 
-/// One Python class. Equal if the terms are (`=:=`); gives back that very term.
+/// Defines one Python class. Instances are equal if the terms are (`=:=`), and convert back to the
+/// same term.
 macro_rules! opaque {
     ($name:ident, $what:literal, $prefix:literal, { $($methods:tt)* }) => {
         #[doc = $what]
@@ -61,12 +64,17 @@ macro_rules! opaque {
     };
 }
 
+/// Calls an Erlang fun. `erlang_module` sets it.
+pub type CallFun =
+    for<'py> fn(&Bound<'py, Fun>, &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>>;
+pub static CALL_FUN: OnceLock<CallFun> = OnceLock::new();
+
 opaque!(Pid, "An Erlang process, of this node or another.", "", {});
 opaque!(Ref, "An Erlang reference.", "#Ref", {});
 opaque!(Port, "An Erlang port.", "#Port", {});
 opaque!(
     Fun,
-    "An Erlang fun. Calling it asks Erlang, as `erlang.call` does.",
+    "An Erlang fun. Calling it runs it in Erlang, as `erlang.call` does.",
     "#Fun",
     {
         #[pyo3(signature = (*args))]
@@ -74,7 +82,10 @@ opaque!(
             slf: &Bound<'py, Self>,
             args: &Bound<'py, PyTuple>,
         ) -> PyResult<Bound<'py, PyAny>> {
-            erlang_calls::call(slf.py(), &Target::Fun(slf.get()), args.as_any(), None)
+            match CALL_FUN.get() {
+                Some(call) => call(slf, args),
+                None => Err(PyRuntimeError::new_err("Erlang cannot be called yet")),
+            }
         }
 
         /// The same for coroutines: `await fun.async_call(...)`.

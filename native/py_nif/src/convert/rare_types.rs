@@ -1,5 +1,5 @@
-//! What the standard library and numpy add to Python's own types, as terms. Erlang has no such
-//! types, so they arrive as tagged tuples, and come back to Python as those.
+//! Types of the standard library and numpy as terms. Erlang has no such types, so they arrive as
+//! tagged tuples, and come back to Python as such tuples.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,13 +11,13 @@ use rustler::{Encoder, Env, Term};
 
 use super::error::{type_name, ConvertError};
 use super::shared_bytes;
-use crate::atoms as names;
+use crate::atoms;
 
 pub enum Rare<'a, 'py> {
     Term(Term<'a>),
-    /// This value stands for it: of an Enum, or of a numpy scalar.
+    /// Another value takes its place: that of an Enum or a numpy scalar.
     Instead(Bound<'py, PyAny>),
-    /// Of a dataclass: names and values in turn.
+    /// The fields of a dataclass: names and values alternate.
     Fields(Vec<Bound<'py, PyAny>>),
     Unknown,
 }
@@ -38,7 +38,7 @@ pub fn find<'a, 'py>(
         return Ok(Rare::Term(datetime(env, moment)?));
     }
     if let Ok(date) = value.cast::<PyDate>() {
-        return Ok(Rare::Term((names::date(), ymd(date)).encode(env)));
+        return Ok(Rare::Term((atoms::date(), ymd(date)).encode(env)));
     }
     if let Ok(time) = value.cast::<PyTime>() {
         if time.get_tzinfo().is_some() {
@@ -47,20 +47,20 @@ pub fn find<'a, 'py>(
             ));
         }
         let micro = time.get_microsecond();
-        return Ok(Rare::Term((names::time(), hms(time), micro).encode(env)));
+        return Ok(Rare::Term((atoms::time(), hms(time), micro).encode(env)));
     }
     if let Ok(delta) = value.cast::<PyDelta>() {
         let (days, seconds) = (delta.get_days(), delta.get_seconds());
         let micro = delta.get_microseconds();
         return Ok(Rare::Term(
-            (names::timedelta(), days, seconds, micro).encode(env),
+            (atoms::timedelta(), days, seconds, micro).encode(env),
         ));
     }
     if class.is_subclass(decimal_class(py)?)? {
-        return Ok(Rare::Term(tagged_text(env, names::decimal(), value)?));
+        return Ok(Rare::Term(tagged_text(env, atoms::decimal(), value)?));
     }
     if class.is_subclass(uuid_class(py)?)? {
-        return Ok(Rare::Term(tagged_text(env, names::uuid(), value)?));
+        return Ok(Rare::Term(tagged_text(env, atoms::uuid(), value)?));
     }
     numpy(env, value)
 }
@@ -80,8 +80,8 @@ fn uuid_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     CLASS.import(py, "uuid", "UUID")
 }
 
-/// `value` stands for another of its own class (an Enum in an Enum, numpy's longdouble): that
-/// would never end.
+/// Rejects `value` if it is of the same class as what it replaces (an Enum in an Enum, numpy's
+/// longdouble): that would never end.
 fn stand_in<'a, 'py>(
     value: &Bound<'py, PyAny>,
     other: Bound<'py, PyAny>,
@@ -95,7 +95,7 @@ fn stand_in<'a, 'py>(
     }
 }
 
-/// As `dataclasses.fields` has them: without pseudo-fields such as ClassVar.
+/// As `dataclasses.fields` returns them: without pseudo-fields such as ClassVar.
 fn fields<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     static FIELDS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
@@ -115,18 +115,18 @@ fn fields<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
 
 fn datetime<'a>(env: Env<'a>, moment: &Bound<'_, PyDateTime>) -> Result<Term<'a>, ConvertError> {
     let offset = match moment.get_tzinfo() {
-        None => names::none().encode(env),
+        None => atoms::none().encode(env),
         Some(_) => utc_offset(env, moment)?,
     };
     let micro = moment.get_microsecond();
-    Ok((names::datetime(), (ymd(moment), hms(moment)), micro, offset).encode(env))
+    Ok((atoms::datetime(), (ymd(moment), hms(moment)), micro, offset).encode(env))
 }
 
 /// In seconds, east of Greenwich.
 fn utc_offset<'a>(env: Env<'a>, moment: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     let offset = moment.call_method0("utcoffset")?;
     if offset.is_none() {
-        return Ok(names::none().encode(env));
+        return Ok(atoms::none().encode(env));
     }
     let offset = offset.cast_into::<PyDelta>().map_err(PyErr::from)?;
     match offset.get_microseconds() {
@@ -154,8 +154,8 @@ fn tagged_text<'a>(
     Ok((tag, shared_bytes::of_str(env, &text)?).encode(env))
 }
 
-/// Whether numpy is there is asked each time, because it can be imported at any time; a value of
-/// its types cannot exist before that.
+/// Looks for numpy each time, because it can be imported at any time; values of its types cannot
+/// exist before that.
 fn numpy<'a, 'py>(env: Env<'a>, value: &Bound<'py, PyAny>) -> Result<Rare<'a, 'py>, ConvertError> {
     static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
@@ -164,7 +164,7 @@ fn numpy<'a, 'py>(env: Env<'a>, value: &Bound<'py, PyAny>) -> Result<Rare<'a, 'p
         return Ok(Rare::Unknown);
     };
     let class = value.get_type();
-    // A numpy that is being imported has not got them yet.
+    // A numpy that is still being imported lacks them.
     let (Ok(scalar), Ok(array)) = (numpy.getattr("generic"), numpy.getattr("ndarray")) else {
         return Ok(Rare::Unknown);
     };
@@ -180,7 +180,7 @@ fn numpy<'a, 'py>(env: Env<'a>, value: &Bound<'py, PyAny>) -> Result<Rare<'a, 'p
 /// `{ndarray, DType, Shape, Binary}`, the elements in C order.
 fn ndarray<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     let dtype = array.getattr("dtype")?;
-    // Objects would be pointers, fields and masks would be lost.
+    // Objects would be sent as pointers; fields and masks would be lost.
     if dtype.getattr("hasobject")?.is_truthy()?
         || !dtype.getattr("names")?.is_none()
         || array.hasattr("mask")?
@@ -199,7 +199,7 @@ fn ndarray<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, Conve
         .map_err(PyErr::from)?;
     let binary = shared_bytes::of_bytes(env, &bytes);
     Ok((
-        names::ndarray(),
+        atoms::ndarray(),
         kind,
         crate::beam::terms::tuple(env, &shape),
         binary,

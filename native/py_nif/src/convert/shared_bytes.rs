@@ -1,4 +1,4 @@
-//! Large binaries without a copy: Erlang's binary is the memory of Python's immutable object.
+//! Large binaries without a copy: the binary shares the memory of Python's immutable object.
 #![allow(unsafe_code)]
 
 use pyo3::prelude::*;
@@ -10,10 +10,10 @@ use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::terms;
 
-/// Below this a copy is cheaper than what keeps the object alive.
+/// Below this size a copy is cheaper than keeping the object alive.
 const SHARED_FROM: usize = 64 << 10;
 
-/// The bytes or str whose memory a binary is.
+/// The bytes or str whose memory a binary uses.
 pub struct SharedBytes(Py<PyAny>);
 
 impl Resource for SharedBytes {
@@ -34,11 +34,11 @@ pub fn of_bytes<'a>(env: Env<'a>, value: &Bound<'_, PyBytes>) -> Term<'a> {
     unsafe { binary(env, value.as_any(), value.as_bytes()) }
 }
 
-/// The binary of a str's UTF-8. An error: it has lone surrogates.
+/// The binary of a str's UTF-8. Fails if the str has lone surrogates.
 #[inline]
 pub fn of_str<'a>(env: Env<'a>, value: &Bound<'_, PyString>) -> PyResult<Term<'a>> {
-    // Python would keep the UTF-8 of a str that is not ASCII beside it: no matter for short
-    // ones, but a large one is encoded into an object of its own.
+    // Python would cache the UTF-8 of a non-ASCII str in the object. That is fine for short
+    // strings; a large one is encoded into a separate object.
     if value.code_point_len()? >= SHARED_FROM / 4 && !is_ascii(value)? {
         return Ok(of_bytes(env, &value.encode_utf8()?));
     }
@@ -54,14 +54,14 @@ fn is_ascii(value: &Bound<'_, PyString>) -> PyResult<bool> {
         .is_truthy()
 }
 
-/// The binary of a bytearray, which may change: a copy.
+/// The binary of a bytearray. Always a copy, because a bytearray may change.
 pub fn of_bytearray<'a>(env: Env<'a>, value: &Bound<'_, PyByteArray>) -> Term<'a> {
     // SAFETY: no Python code runs while these bytes are copied.
     copied(env, unsafe { value.as_bytes() })
 }
 
 /// # Safety
-/// `bytes` are memory of `owner`, and stay as they are while it lives.
+/// `bytes` must be memory of `owner` that does not change while `owner` lives.
 #[inline]
 unsafe fn binary<'a>(env: Env<'a>, owner: &Bound<'_, PyAny>, bytes: &[u8]) -> Term<'a> {
     match bytes.len() {

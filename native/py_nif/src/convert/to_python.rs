@@ -1,4 +1,4 @@
-//! A term as a Python object.
+//! Converts a term to a Python object.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -9,12 +9,12 @@ use super::error::{key_text, shortened, ConvertError, Step};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::{atoms, bit_string, handle, integers, MAX_DEPTH};
 use crate::beam::terms::Elements;
-use crate::python::collector;
+use crate::cpython::collector;
 
-/// Python hashes a tuple in a tuple by recursion, without a look at what is left of the stack.
+/// Python hashes nested tuples recursively, without checking the remaining stack.
 const MAX_KEY_DEPTH: usize = 100;
 
-/// Converts `term`, which is not changed and may be let go of afterwards.
+/// Converts `term`. The term does not change, and the result does not refer to it.
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
     match open(py, term)? {
         Opened::Leaf(value) => Ok(value),
@@ -56,14 +56,14 @@ enum Frame<'a, 'py> {
         pairs: std::vec::IntoIter<(Term<'a>, Term<'a>)>,
         /// The pair that is being converted.
         now: Option<(Term<'a>, Term<'a>)>,
-        /// Its key, when that is done.
+        /// Its key, once converted.
         key: Option<Bound<'py, PyAny>>,
         dict: Bound<'py, PyDict>,
         size: usize,
     },
 }
 
-/// A leaf is converted, a container is opened.
+/// Converts a leaf or opens a container.
 #[inline]
 fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
     Ok(Opened::Leaf(match term.get_type() {
@@ -132,7 +132,7 @@ fn text<'py>(py: Python<'py>, binary: &Binary<'_>) -> Result<Bound<'py, PyAny>, 
     }
 }
 
-/// A tuple, except for `{bytes, Binary}`, which is a leaf.
+/// Opens a tuple; `{bytes, Binary}` is a leaf.
 #[inline]
 fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
     let elements = Elements::of(term).ok_or_else(|| unknown(term))?;
@@ -154,7 +154,7 @@ struct Walk<'a, 'py> {
     frames: Vec<Frame<'a, 'py>>,
     /// The finished elements of all lists and tuples in `frames`, one after another.
     values: Vec<Bound<'py, PyAny>>,
-    /// How many frames there were when the outermost container that is a key was met.
+    /// The number of frames when the outermost container that is a key was opened.
     key_from: usize,
 }
 
@@ -213,7 +213,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         Ok(())
     }
 
-    /// The innermost container, whose elements are all there.
+    /// Closes the innermost container, whose elements are complete.
     fn close(&mut self) -> Result<Bound<'py, PyAny>, ConvertError> {
         let frame = self.frames.pop().expect("called for the last frame");
         match frame {
@@ -276,7 +276,7 @@ impl<'a> Frame<'a, '_> {
         }
     }
 
-    /// Whether what was taken last from it is a key.
+    /// Whether the element taken last is a key.
     fn at_key(&self) -> bool {
         matches!(self, Frame::Map { key: None, .. })
     }

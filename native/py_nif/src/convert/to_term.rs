@@ -1,9 +1,9 @@
-//! A Python object as a term.
+//! Converts a Python object to a term.
 
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList,
-    PyMemoryView, PySet, PyString, PyTuple,
+    PyBool, PyByteArray, PyBytes, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyIterator,
+    PyList, PyMemoryView, PySet, PyString, PyTuple,
 };
 use rustler::{Encoder, Env, OwnedEnv, Term};
 
@@ -11,15 +11,20 @@ use super::bit_string::BitString;
 use super::error::{key_text, type_name, ConvertError, Step};
 use super::handle::Handle;
 use super::opaque::{Fun, Pid, Port, Ref};
-use super::rare_types::{self, Rare};
+use super::rare_types;
+use super::rare_types::Rare;
 use super::{atoms, bit_string, integers, limits, shared_bytes, MAX_DEPTH};
 use crate::atoms as names;
-use crate::beam::terms::{self, Word};
+use crate::beam::terms;
+use crate::beam::terms::Word;
 
-/// Every so many levels down a value is looked at for containing itself: one with much else in it
-/// would be converted thousands of times over before it is too deep. Divides `MAX_DEPTH`, so that
-/// it is the reason given then too.
+/// A value is checked for containing itself each time it is this much deeper: a wide one would
+/// otherwise be converted thousands of times before it is too deep. Divides `MAX_DEPTH`, so that
+/// recursion is also the reason reported at that depth.
 const LOOK_FOR_RECURSION: usize = 100;
+
+/// The VM's limit, which its functions for native code do not check.
+const LONGEST_TUPLE: usize = (1 << 24) - 1;
 
 /// Converts `value` into a term of `env`.
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
@@ -32,7 +37,7 @@ pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, C
     }
 }
 
-/// In an environment of its own, from which only the result is taken.
+/// Converts in a temporary environment, from which only the result is copied.
 #[cold]
 fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
     OwnedEnv::new().run(|scratch| {
@@ -46,7 +51,7 @@ fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, C
     })
 }
 
-/// `None`: there would be garbage.
+/// Returns `None` if this would leave garbage.
 fn walk<'a>(
     env: Env<'a>,
     frame: Frame<'_>,
@@ -70,7 +75,7 @@ fn walk<'a>(
     })
 }
 
-/// What making a large map leaves behind: [`terms::map_leaves_garbage`].
+/// Garbage from creating a large map: [`terms::map_leaves_garbage`].
 #[derive(Clone, Copy, PartialEq)]
 enum Garbage {
     Refused,
@@ -87,7 +92,7 @@ struct Frame<'py> {
     object: Bound<'py, PyAny>,
     shape: Shape,
     children: Children<'py>,
-    /// How many children were taken from it.
+    /// How many children have been taken.
     taken: usize,
     /// Where its terms begin in [`Walk::words`].
     start: usize,
@@ -98,23 +103,22 @@ enum Shape {
     List,
     Tuple,
     Set,
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Map,
-    /// As a map; the keys are the names of fields.
+    /// Becomes a map whose keys are the names of fields.
     Fields,
 }
 
 enum Children<'py> {
-    /// May change while its elements are converted, if that runs Python code; so it is looked at
-    /// anew each time.
+    /// May change while its elements are converted, if that runs Python code; so each step reads it
+    /// again.
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
     Taken(Vec<Bound<'py, PyAny>>),
 }
 
-/// A leaf is converted, a container is opened. The exact types come first, the frequent ones
-/// before the others: a comparison of pointers each. Subclasses and the rest are looked for
-/// afterwards.
+/// Converts a leaf or opens a container. Exact types come first, frequent ones before others: one
+/// comparison of pointers each. Subclasses and the rest come afterwards.
 #[inline]
 fn open<'a, 'py>(
     env: Env<'a>,
@@ -152,7 +156,7 @@ fn open<'a, 'py>(
     ))
 }
 
-/// Our other types, then what the standard library and numpy have, then subclasses.
+/// Our other types, then types of the standard library and numpy, then subclasses.
 fn open_other<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
@@ -172,7 +176,7 @@ fn open_other<'a, 'py>(
         // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
         match rare_types::find(env, value)? {
             Rare::Term(term) => term,
-            // An Enum's value may be an Enum, but not for ever.
+            // An Enum's value may be an Enum, but not endlessly.
             Rare::Instead(other) if stand_ins < 8 => return open(env, &other, stand_ins + 1),
             Rare::Instead(_) => return Err(unknown(value)),
             Rare::Fields(fields) => {
@@ -202,7 +206,7 @@ fn open_subclass<'a, 'py>(
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         shared_bytes::of_bytes(env, bytes)
     } else if value.cast::<PySet>().is_ok() || value.cast::<PyFrozenSet>().is_ok() {
-        // By Python's own iterator, which raises where a subclass does, or if the set changes.
+        // Uses Python's own iterator, which raises if a subclass does, or if the set changes.
         let members = value.try_iter()?.collect::<PyResult<_>>()?;
         return Ok(inside(value, Shape::Set, Children::Taken(members)));
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
@@ -230,10 +234,12 @@ fn is_built_in(value: &Bound<'_, PyAny>) -> bool {
 }
 
 fn unknown(value: &Bound<'_, PyAny>) -> ConvertError {
-    ConvertError::refused(format!(
-        "cannot send {} to Erlang; erlang.Handle(...) would send it as an opaque reference",
-        type_name(value)
-    ))
+    let class = type_name(value);
+    let instead = match value.cast::<PyIterator>().is_ok() || class.contains("async_generator") {
+        true => "py:stream/3 calls the function and sends the items one by one",
+        false => "erlang.Handle(...) would send it as an opaque reference",
+    };
+    ConvertError::refused(format!("cannot send {class} to Erlang; {instead}"))
 }
 
 fn text_to_term<'a>(env: Env<'a>, text: &Bound<'_, PyString>) -> Result<Term<'a>, ConvertError> {
@@ -286,7 +292,7 @@ struct Walk<'a, 'py> {
     frames: Vec<Frame<'py>>,
     /// The finished elements of all `frames`, one after another.
     words: Vec<Word<'a>>,
-    /// For the values of a map, while it is made.
+    /// Buffer for the values of a map while it is created.
     values: Vec<Word<'a>>,
     count: usize,
     limit: usize,
@@ -351,8 +357,7 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn refuse_recursion(&mut self) -> Result<(), ConvertError> {
         let at = |frame: &Frame| frame.object.as_ptr();
         let last = self.frames.last().map(at);
-        // A value that contains itself comes again and again; the path is cut where it does
-        // for the first time.
+        // A value that contains itself repeats; cut the path at the first repetition.
         let mut again = (0..self.frames.len()).filter(|&i| Some(at(&self.frames[i])) == last);
         if let (Some(_), Some(second)) = (again.next(), again.next()) {
             self.frames.truncate(second);
@@ -363,12 +368,17 @@ impl<'a, 'py> Walk<'a, 'py> {
         Ok(())
     }
 
-    /// The innermost container, whose elements are all there.
+    /// Closes the innermost container, whose elements are complete.
     fn close(&mut self) -> Result<Term<'a>, ConvertError> {
         let Frame { shape, start, .. } = self.frames.pop().expect("called for the last frame");
         let words = &mut self.words[start..];
         let term = match shape {
             Shape::List => terms::list(self.env, words),
+            Shape::Tuple if words.len() > LONGEST_TUPLE => {
+                return Err(ConvertError::refused(
+                    "a tuple has at most 16,777,215 elements in Erlang; send a list",
+                ));
+            }
             Shape::Tuple => terms::tuple(self.env, words),
             Shape::Set => {
                 terms::sort(words);
@@ -378,7 +388,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 (names::set(), terms::list(self.env, words)).encode(self.env)
             }
             Shape::Map | Shape::Fields => {
-                // Keys to the front, values apart.
+                // Move keys to the front and values behind them.
                 let count = words.len() / 2;
                 self.values.clear();
                 self.values.extend(words.iter().skip(1).step_by(2));
@@ -436,7 +446,7 @@ impl<'py> Frame<'py> {
         }
     }
 
-    /// To what was taken last.
+    /// The step to the element taken last.
     fn step(&self) -> Step {
         let index = self.taken.saturating_sub(1);
         let text = |index: usize| match &self.children {

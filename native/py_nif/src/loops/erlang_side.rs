@@ -1,32 +1,32 @@
-//! What a loop driven from Erlang (no Python) has waiting: events, timers, and the processes
-//! that wait for them in `poll_events/2`.
+//! The state of a loop driven from Erlang (no Python): its pending events, its timers, and the
+//! processes that wait for them in `poll_events/2`.
 //!
-//! A timer that is due stays so until it is taken. Readiness of an fd is not kept: it is what
-//! the kernel said last, and asked for anew each time, so that an fd that was read, removed or
-//! closed meanwhile is not reported.
+//! An event stays until it is taken, even if the fd has been read meanwhile. When a watch is
+//! removed, replaced or paused, its event is dropped.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use event_loop::{EventBuffer, Kind, Pending, Ready, TimerHeap};
+use event_loop::{Direction, EventBuffer, Kind, Pending, Ready, TimerHeap};
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use super::refs::Timer;
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 
-/// A process in `poll_events/2`; `token` tells its message from those of earlier calls.
+/// A process in `poll_events/2`; `token` distinguishes its message from those of earlier calls.
 struct Waiter {
     pid: LocalPid,
     token: i64,
 }
 
-/// Why a waiting process is told to go on.
+/// Why a waiting process is woken.
 #[derive(Clone, Copy)]
 pub enum Why {
     /// Something has changed: events, the keeper, the loop's end.
     Look,
-    /// `event_loop_wakeup/1`: it returns, whatever there is.
+    /// `event_loop_wakeup/1`: it returns whether or not there are events.
     Woken,
 }
 
@@ -39,24 +39,25 @@ impl Encoder for Why {
     }
 }
 
-/// Who gets the events of a loop as messages, `{py_event, Loop, CallbackId, Kind}`, instead of
-/// asking for them. Each watch is told once and then paused: nobody's mailbox is flooded.
+/// The process that receives the events of a loop as messages, `{py_event, Loop, CallbackId,
+/// Kind}`, instead of polling for them. Each watch reports once and is then paused, so no mailbox
+/// is flooded.
 #[derive(Clone, Copy)]
 pub struct Receiver {
     pub pid: LocalPid,
-    /// The process that stands for the loop.
+    /// The process that identifies the loop.
     pub owner: LocalPid,
 }
 
 pub struct ErlangSide {
     receiver: Option<Receiver>,
-    /// Of fds, as of the last look.
-    ready_fds: Pending,
-    /// Callbacks of timers that are due, in order.
-    due: Vec<u64>,
+    pub pending: Pending,
+    /// `get_pending/1` has returned events of fds, and the loop has not been polled since. What is
+    /// ready now may be the same data, which the caller is about to read: it is not collected.
+    pub handling: bool,
     pub timers: TimerHeap<Arc<Timer>>,
     waiters: Vec<Waiter>,
-    /// `event_loop_wakeup/1` came when nobody waited: the next `poll_events/2` does not wait.
+    /// `event_loop_wakeup/1` came when no process waited: the next `poll_events/2` does not wait.
     woken: bool,
     /// Reused by every harvest.
     pub buffer: EventBuffer,
@@ -67,8 +68,8 @@ impl ErlangSide {
     pub fn new(receiver: Option<Receiver>) -> Self {
         ErlangSide {
             receiver,
-            ready_fds: Pending::new(),
-            due: Vec::new(),
+            pending: Pending::new(),
+            handling: false,
             timers: TimerHeap::new(),
             waiters: Vec::new(),
             woken: false,
@@ -77,34 +78,35 @@ impl ErlangSide {
         }
     }
 
-    /// Notes what the core harvested and what is due. Answers the number of timers among it.
+    /// Adds the core's events and the timers that are due. Returns the number of timers.
     pub fn collect(&mut self, now: u64) -> u64 {
-        let _ = self.ready_fds.take();
         for ready in self.ready.drain(..) {
             if let Some(callback) = ready.read {
-                self.ready_fds.push(callback, Kind::Read);
+                self.pending.push_ready(ready.fd, Direction::Read, callback);
             }
             if let Some(callback) = ready.write {
-                self.ready_fds.push(callback, Kind::Write);
+                self.pending
+                    .push_ready(ready.fd, Direction::Write, callback);
             }
         }
-        let before = self.due.len();
+        let mut fired = 0;
         while let Some(timer) = self.timers.pop_due(now) {
-            // Marked as done: cancelling it later must not count it as one still in the heap.
+            // Marked as done: a later cancellation must not count it as one still in the heap.
             timer.cancelled.store(true, Ordering::Release);
-            self.due.push(timer.callback);
+            self.pending.push_timer(timer.callback);
+            fired += 1;
         }
-        (self.due.len() - before) as u64
+        fired
     }
 
-    /// Sends what is pending if it is to be sent.
+    /// Sends what is pending, if this loop sends its events.
     pub fn deliver(&mut self, sender: Sender<'_>) {
         let Some(receiver) = self.receiver else {
             return;
         };
-        for (callback, kind) in self.take_pending() {
+        for (callback, kind) in self.pending.take() {
             let event = (atoms::py_event(), receiver.owner, callback, kind_atom(kind));
-            // A receiver that died: its loop ends, too.
+            // The receiver has died: its loop ends, too.
             let _ = message::send(sender, &receiver.pid, event);
         }
     }
@@ -113,18 +115,8 @@ impl ErlangSide {
         self.receiver.is_some()
     }
 
-    pub fn pending_len(&self) -> usize {
-        self.ready_fds.len() + self.due.len()
-    }
-
-    pub fn take_pending(&mut self) -> Vec<(u64, Kind)> {
-        let mut taken = self.ready_fds.take();
-        taken.extend(self.due.drain(..).map(|callback| (callback, Kind::Timer)));
-        taken
-    }
-
     pub fn add_waiter(&mut self, env: Env<'_>, pid: LocalPid, token: i64) {
-        // Those killed while they waited for something that never came.
+        // Removes processes that were killed while they waited.
         self.waiters.retain(|waiter| waiter.pid.is_alive(env));
         self.waiters.push(Waiter { pid, token });
     }
@@ -137,23 +129,23 @@ impl ErlangSide {
         std::mem::take(&mut self.woken)
     }
 
-    /// `event_loop_wakeup/1`: whoever waits returns.
+    /// `event_loop_wakeup/1`: all waiting processes return.
     pub fn wake(&mut self, sender: Sender<'_>) {
         self.woken = self.waiters.is_empty();
         self.notify(sender, Why::Woken);
     }
 
-    /// Tells every waiting process.
+    /// Notifies every waiting process.
     pub fn notify(&mut self, sender: Sender<'_>, why: Why) {
         for waiter in self.waiters.drain(..) {
             let message = (atoms::py_poll(), waiter.token, why);
-            // A waiter that died needs no answer.
+            // A waiting process that has died needs no message.
             let _ = message::send(sender, &waiter.pid, message);
         }
     }
 }
 
-/// How Erlang calls what happened.
+/// The Erlang name of what happened.
 pub fn kind_atom(kind: Kind) -> Atom {
     match kind {
         Kind::Read => atoms::read(),

@@ -1,8 +1,8 @@
 //! The Erlang process that keeps a loop: it arms the epoll set, holds the loop's one timer, and
-//! hears of both.
+//! receives the messages of both.
 //!
-//! The loop's state is in the loop, not in the process: when a keeper dies the loop takes back
-//! what it had asked for, and the next keeper is asked again.
+//! The loop's state is in the loop, not in the process: when a keeper dies, the loop discards its
+//! requests to that keeper and sends them to the next one.
 
 use rustler::LocalPid;
 
@@ -11,13 +11,13 @@ use crate::beam::resource::{Monitor, Ref};
 
 use super::PollSet;
 
-/// What the death of the keeper means to the loop.
+/// What the death of the keeper means for the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A `py_event_router`: it serves many loops and is restarted. The loop goes on.
     Router,
-    /// A process in `poll_events/2` of a loop nobody else keeps, while it waits. Any other keeper
-    /// may replace it.
+    /// A process in `poll_events/2` that keeps a loop without another keeper while it waits. Any
+    /// other keeper may replace it.
     Waiter,
     /// The loop's own `py_event_worker`: it owns the loop. The loop stops.
     Worker,

@@ -1,17 +1,26 @@
-//! A native loop and its place in the VM.
+//! A native loop in the VM: the core's loop plus its keeper, its requests and its orderly end.
 //!
-//! `native_loop` is the loop itself: the core plus its keeper, its end. `keeper` is the Erlang
-//! process that arms it (a `py_event_router` or a `py_event_worker`), `erlang_side` what a loop
-//! without Python has pending, `polling` how that is collected and waited for, `posts` news for
-//! loops of Python, `refs` the terms Erlang holds, `registry` all loops of the node, `requests`
-//! what Erlang asked of a loop, `seat` where a loop that Erlang started runs, `signals` what they
-//! hear from the operating system. `sleeps` are threads that wait for the VM's time without a loop,
-//! `unheard` tasks whose callers nobody listens for yet, `watchdog` who looks after loops that are in a
-//! turn, and `watchdog_timer` what wakes it.
+//! | module | contents |
+//! |---|---|
+//! | `native_loop` | the loop itself: how it begins, is kept, is woken and ends |
+//! | `keeper` | the Erlang process that arms it (a `py_event_router` or a `py_event_worker`) |
+//! | [`registry`] | all loops of the node, and their default router |
+//! | `refs` | the terms that Erlang holds |
+//! | `erlang_side`, `polling` | loops driven from Erlang: pending events, and waiting for them |
+//! | `requests`, `unheard` | requests of Erlang to a loop; those whose callers are not monitored yet |
+//! | `seat`, [`load`], `loop_thread` | where a loop that Erlang started runs; how busy its thread is; thread names |
+//! | [`posts`] | replies and messages for a loop's Python code |
+//! | [`signals`] | signals of the operating system |
+//! | [`sleeps`] | threads that sleep on a timer of the VM |
+//! | [`origin`] | which process asked for the Python code that runs |
+//! | `pulse`, [`watchdog`], `watchdog_timer` | how long a turn has lasted, and waking `py_watchdog` in time |
 
 mod erlang_side;
 mod keeper;
+pub mod load;
+mod loop_thread;
 mod native_loop;
+pub mod origin;
 mod polling;
 pub mod posts;
 mod pulse;
@@ -27,7 +36,9 @@ mod watchdog_timer;
 
 pub use erlang_side::{kind_atom, Receiver};
 pub use keeper::Role;
+pub use loop_thread::LoopThread;
 pub use native_loop::NativeLoop;
+pub use origin::{Origin, Target};
 pub use polling::Waiting;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;

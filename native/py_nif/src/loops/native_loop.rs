@@ -1,11 +1,11 @@
 //! A loop of the core, with its keeper in the VM and its orderly end.
 //!
-//! Two kinds of code drive one: Erlang processes through `py_nif` (`Driver::Erlang`: events are
+//! Two kinds of code drive a loop: Erlang processes through `py_nif` (`Driver::Erlang`: events are
 //! collected here and taken with `get_pending/1`), or a Python thread that runs turns
-//! (`Driver::Python`: it harvests by itself, and only sleeping concerns this file).
+//! (`Driver::Python`: the thread collects events, and this file only concerns its sleep).
 //!
-//! Here is how one begins. `keeping` is who looks after it while it sleeps, `waking` when it is
-//! woken for a deadline, `ending` how it is closed.
+//! This file creates loops. `keeping` chooses the keeper while the loop sleeps, `waking` wakes the
+//! loop for a deadline, `ending` closes it.
 
 mod ending;
 mod keeping;
@@ -20,11 +20,11 @@ use rustler::{Env, LocalPid};
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
+use super::LoopThread;
 use super::{registry, Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat};
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{Error, Result};
-use crate::questions::chain::LoopThread;
 
 pub enum Driver {
     /// Boxed, because most loops are Python's.
@@ -43,7 +43,7 @@ pub struct NativeLoop {
     pub pulse: Pulse,
     /// The thread that runs it, if it takes requests.
     pub thread: OnceLock<LoopThread>,
-    /// Answers and messages of Erlang for code that runs on this loop.
+    /// Replies and messages from Erlang for code that runs on this loop.
     pub posts: Inbox<Arc<dyn Posted>>,
     /// Where it runs, if Erlang started it.
     pub seat: Option<Arc<Seat>>,
@@ -51,25 +51,25 @@ pub struct NativeLoop {
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
     ever_armed: AtomicBool,
-    /// When the keeper's `send_after` fires (ns), 0 for none. Written under `watch`'s lock, read
-    /// by anyone.
+    /// When the keeper's `send_after` fires (ns), 0 for none. Written under `watch`'s lock, read by
+    /// any thread.
     beam_timer: AtomicU64,
-    /// The worker that owned this loop died: whoever runs it must stop.
+    /// The worker that owned this loop died: the thread that runs it must stop.
     orphaned: AtomicBool,
 }
 
-/// Who looks after the loop while it sleeps. The lock guards all fields together: a keeper is
-/// only there with the object it monitors, and nothing is there once it is closed.
+/// The keeper of a sleeping loop. The lock guards all fields together: there is a keeper only with
+/// the object it monitors, and all fields are empty once the loop is closed.
 #[derive(Default)]
 struct Watch {
-    /// A loop driven from Erlang holds itself while it is open: closing it is what frees it.
+    /// An open loop driven from Erlang holds itself: closing it frees it.
     itself: Option<Arc<NativeLoop>>,
     poll_set: Option<Ref<PollSet>>,
     keeper: Option<Keeper>,
     closed: bool,
 }
 
-/// What a loop that takes requests has more than others.
+/// The additional state of a loop that takes requests.
 #[derive(Default)]
 struct Served {
     owner: Option<LocalPid>,
@@ -85,8 +85,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NativeLoop {
-    /// A loop driven by Erlang, kept by the default router if there is one. Its events wait to
-    /// be taken, or are sent to `receiver`.
+    /// A loop driven by Erlang, kept by the default router if there is one. Its events wait to be
+    /// taken, or are sent to `receiver`.
     pub fn for_erlang(sender: Sender<'_>, receiver: Option<Receiver>) -> Result<Arc<Self>> {
         let native = Self::create(
             Driver::Erlang(Box::new(Mutex::new(ErlangSide::new(receiver)))),
@@ -95,7 +95,7 @@ impl NativeLoop {
         )?;
         locked(&native.watch).itself = Some(native.clone());
         if let Some(router) = registry::default_router() {
-            // A router that died this moment: its successor adopts the loop.
+            // If the router died at this moment, its successor adopts the loop.
             let _ = native.adopt(sender, router, Role::Router, false);
         }
         Ok(native)
@@ -106,9 +106,9 @@ impl NativeLoop {
         Self::create(Driver::Python, policy, Served::default())
     }
 
-    /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns.
-    /// It takes requests, and has at most `limits` of them. It rests, and `place` finds a
-    /// thread for it when it is first woken.
+    /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns. It
+    /// accepts at most `limits` of requests. It rests, and `place` finds a thread for it when it is
+    /// first woken.
     pub fn for_requests(
         env: Env<'_>,
         policy: WaitPolicy,
@@ -137,7 +137,7 @@ impl NativeLoop {
             core: match (&seat, &driver) {
                 (Some(seat), _) => EventLoop::carried_by(seat.clone()),
                 (None, Driver::Erlang(_)) => EventLoop::new()?,
-                // Many a loop runs one coroutine that never waits for a descriptor.
+                // Many loops run one coroutine that never waits for a descriptor.
                 (None, Driver::Python) => EventLoop::without_descriptors(),
             },
             policy,

@@ -1,13 +1,17 @@
-//! A loop driven from Erlang: events are collected here, by whichever process comes along, and
-//! taken with `get_pending/1`; `poll_events/2` waits for them.
+//! A loop driven from Erlang: any calling process collects events here and takes them with
+//! `get_pending/1`; `poll_events/2` waits for them.
 //!
-//! No wake-up is lost, because looking for events and joining those who wait for them is one
-//! step under the lock of [`ErlangSide`], and whoever finds events takes the same lock to tell
-//! those who wait.
+//! Watches change under the lock of [`ErlangSide`], too: after a watch has ended, none of its
+//! events is pending, and none is being collected.
+//!
+//! No wake-up is lost: checking for events and joining the waiting processes is one step under the
+//! lock of [`ErlangSide`], and code that finds events takes the same lock to notify the waiting
+//! processes.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::{now_ns, Kind, Mode};
+use event_loop::{now_ns, Direction, Kind, Mode, WatchId};
 use rustler::Env;
 
 use super::erlang_side::{ErlangSide, Why};
@@ -18,7 +22,7 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::Result;
 
-/// How a process in `poll_events/2` goes on.
+/// How a process in `poll_events/2` continues.
 pub enum Waiting {
     /// There are events, or a wake-up: it returns.
     Not(usize),
@@ -29,15 +33,26 @@ pub enum Waiting {
 }
 
 impl NativeLoop {
-    /// Collects what is ready and due, tells whoever waits, and plans the next timer. Answers
-    /// the number of pending events.
+    /// Collects what is ready and due, notifies waiting processes, and plans the next timer.
+    /// Returns the number of pending events.
     pub fn pump(&self, env: Env<'_>) -> usize {
         self.erlang_side()
             .map_or(0, |mut side| self.pump_into(env, &mut side))
     }
 
+    /// As [`pump`](Self::pump), for a process that asks for events.
+    pub fn pump_for_caller(&self, env: Env<'_>) -> usize {
+        self.erlang_side()
+            .map_or(0, |mut side| self.pump_into_for_caller(env, &mut side))
+    }
+
+    fn pump_into_for_caller(&self, env: Env<'_>, side: &mut ErlangSide) -> usize {
+        side.handling = false;
+        self.pump_into(env, side)
+    }
+
     fn pump_into(&self, env: Env<'_>, side: &mut ErlangSide) -> usize {
-        if self.core.poll_now(&mut side.buffer).is_ok() {
+        if !side.handling && self.core.poll_now(&mut side.buffer).is_ok() {
             self.core.resolve_into(&side.buffer, &mut side.ready);
         }
         let fired = side.collect(now_ns());
@@ -45,19 +60,19 @@ impl NativeLoop {
         let sender = Sender::Scheduler(env);
         self.plan_wake(sender, side.timers.next_deadline());
         side.deliver(sender);
-        let count = side.pending_len();
+        let count = side.pending.len();
         if count > 0 {
             side.notify(sender, Why::Look);
         }
         count
     }
 
-    /// Whether a process gets the events, so that nobody can ask for them.
+    /// Whether events are sent to a process, so that they cannot be polled.
     pub fn sends_events(&self) -> bool {
         self.erlang_side().is_some_and(|side| side.has_receiver())
     }
 
-    /// How often a watch is told: a process hears of it once and asks for the next.
+    /// How often a watch reports: a receiving process gets one event and asks for the next.
     pub fn watch_mode(&self) -> Mode {
         match self.sends_events() {
             true => Mode::ONESHOT,
@@ -65,40 +80,88 @@ impl NativeLoop {
         }
     }
 
+    /// `add_reader/3`, `add_writer/3`. An event of the watch that is replaced is dropped.
+    pub fn watch_fd(&self, fd: RawFd, direction: Direction, callback: u64) -> Result<WatchId> {
+        let mode = self.watch_mode();
+        let mut side = self.erlang_side();
+        let watch = self.core.watch(fd, direction, callback, mode)?;
+        if let Some(side) = &mut side {
+            side.pending.forget(fd, direction);
+        }
+        Ok(watch)
+    }
+
+    /// Ends a watch and drops its event. Returns `false` if it had ended before.
+    pub fn unwatch_fd(&self, watch: WatchId, direction: Direction) -> bool {
+        let mut side = self.erlang_side();
+        let ended = self.core.unwatch(watch, direction);
+        if let Some(side) = side.as_mut().filter(|_| ended) {
+            side.pending.forget(watch.fd, direction);
+        }
+        ended
+    }
+
+    /// Ends both watches of an fd and drops their events; for use before it is closed.
+    pub fn forget_fd(&self, fd: RawFd) {
+        let mut side = self.erlang_side();
+        self.core.forget_fd(fd);
+        if let Some(side) = &mut side {
+            side.pending.forget(fd, Direction::Read);
+            side.pending.forget(fd, Direction::Write);
+        }
+    }
+
+    /// `stop_reader/1`, `stop_writer/1`. An fd that is still ready when it is started again is
+    /// reported then.
+    pub fn pause_fd(&self, watch: WatchId, direction: Direction) -> Result<()> {
+        let mut side = self.erlang_side();
+        self.core.pause(watch, direction)?;
+        if let Some(side) = &mut side {
+            side.pending.forget(watch.fd, direction);
+        }
+        Ok(())
+    }
+
     /// `get_pending/1`.
     pub fn take_pending(&self, env: Env<'_>) -> Vec<(u64, Kind)> {
-        let taken = self
-            .erlang_side()
-            .map(|mut side| {
-                self.pump_into(env, &mut side);
-                side.take_pending()
-            })
-            .unwrap_or_default();
-        self.arm_if_needed(env);
+        let Some(mut side) = self.erlang_side() else {
+            return Vec::new();
+        };
+        self.pump_into_for_caller(env, &mut side);
+        let taken = side.pending.take();
+        side.handling = taken.iter().any(|(_, kind)| *kind != Kind::Timer);
+        let handling = side.handling;
+        drop(side);
+        if !handling {
+            self.arm_if_needed(env);
+        }
         taken
     }
 
-    /// `{select, ...}` came to the keeper.
+    /// The keeper received `{select, ...}`.
     pub fn poll_set_ready(self: &Arc<Self>, env: Env<'_>) {
         self.core.parking.disarmed();
         if let Driver::Erlang(_) = &self.driver {
-            // With something pending the set stays unarmed until it is taken: a level-triggered
-            // fd nobody reads would otherwise be announced for ever.
-            if self.pump(env) == 0 {
+            // While something is pending or being handled, the set stays unarmed until the loop is
+            // polled again: a level-triggered fd that is not read would be reported forever.
+            let idle = self
+                .erlang_side()
+                .is_some_and(|mut side| self.pump_into(env, &mut side) == 0 && !side.handling);
+            if idle {
                 self.arm_if_needed(env);
             }
         }
     }
 
-    /// The calling process wants to wait for events.
+    /// The calling process is about to wait for events.
     pub fn begin_waiting(self: &Arc<Self>, env: Env<'_>, token: i64) -> Result<Waiting> {
         {
             let Some(mut side) = self.erlang_side() else {
                 return Ok(Waiting::Not(0));
             };
-            // Under the lock: whoever closes the loop takes it afterwards, to tell those who wait.
+            // Under the lock: closing the loop takes it afterwards, to notify waiting processes.
             self.check_open()?;
-            let count = self.pump_into(env, &mut side);
+            let count = self.pump_into_for_caller(env, &mut side);
             if side.take_woken() || count > 0 {
                 return Ok(Waiting::Not(count));
             }
@@ -109,7 +172,7 @@ impl NativeLoop {
         self.arm_if_needed(env);
         Ok(match self.poll_set_kept_by(&caller) {
             Some(poll_set) => {
-                // While it waits here it takes no other messages, so no `send_after` either.
+                // While it waits here it receives no other messages, so no `send_after` either.
                 if let Some(mut side) = self.erlang_side() {
                     self.set_timerfd(side.timers.next_deadline());
                 }
@@ -119,8 +182,8 @@ impl NativeLoop {
         })
     }
 
-    /// The calling process waits no longer. `true`: the VM has sent it a `{select, ...}` that it
-    /// has not taken yet.
+    /// The calling process no longer waits. Returns `true` if the VM has sent it a `{select, ...}`
+    /// that it has not received yet.
     pub fn end_waiting(self: &Arc<Self>, env: Env<'_>, token: i64) -> bool {
         if let Some(mut side) = self.erlang_side() {
             side.remove_waiter(token);

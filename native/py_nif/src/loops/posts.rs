@@ -1,8 +1,8 @@
-//! News from Erlang for a loop of Python: posted from any thread, without the GIL, and taken by
-//! the loop's thread at its next turn.
+//! Replies and messages from Erlang for a loop that runs in Python: posted from any thread, without
+//! the GIL, and taken by the loop's thread in its next turn.
 //!
-//! A loop of another make (asyncio's own) has no inbox. It is told by a thread that does nothing
-//! else, through the loop's `call_soon_threadsafe`.
+//! A loop of another implementation (asyncio's own) has no inbox. A dedicated thread notifies it
+//! through the loop's `call_soon_threadsafe`.
 
 use std::sync::mpsc::{channel, Receiver, Sender as Channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,6 +11,7 @@ use std::thread;
 use pyo3::prelude::*;
 
 use super::NativeLoop;
+use crate::cpython::process::finalizing;
 
 pub trait Posted: Send + Sync {
     fn recipient(&self) -> &Recipient;
@@ -25,7 +26,7 @@ pub enum Recipient {
 }
 
 impl Recipient {
-    /// Any thread. A loop that is closed has nobody who waits.
+    /// From any thread. Nothing waits for posts of a closed loop.
     pub fn post(&self, posted: Arc<dyn Posted>) {
         match self {
             Recipient::Native(native) => {
@@ -43,13 +44,13 @@ impl Recipient {
 
 fn post_foreign(posted: Arc<dyn Posted>) {
     static THREAD: Mutex<Option<Channel<Arc<dyn Posted>>>> = Mutex::new(None);
-    // Replaced whole.
+    // Replaced as a whole.
     let mut to_thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     if to_thread.is_none() {
         let (sender, receiver) = channel();
         let started = thread::Builder::new()
             .name("python-posts".to_owned())
-            .spawn(move || Python::attach(|py| py.detach(move || tell(receiver))));
+            .spawn(move || finalizing::attach(|py| tell(py, receiver)));
         *to_thread = started.is_ok().then_some(sender);
     }
     if let Some(to_thread) = &*to_thread {
@@ -58,22 +59,25 @@ fn post_foreign(posted: Arc<dyn Posted>) {
     }
 }
 
-fn tell(posts: Receiver<Arc<dyn Posted>>) {
-    for posted in posts {
-        Python::attach(|py| {
-            let Recipient::Foreign(owner) = posted.recipient() else {
-                return;
-            };
-            let owner = owner.clone_ref(py);
-            let told = Py::new(py, Arrival(posted))
-                .and_then(|arrival| owner.call_method1(py, "call_soon_threadsafe", (arrival,)));
-            // It was closed: nobody waits.
-            drop(told);
-        });
+/// Attached once, for the life of the thread, and detached while it waits.
+fn tell(py: Python<'_>, mut posts: Receiver<Arc<dyn Posted>>) {
+    loop {
+        let posted;
+        (posted, posts) = py.detach(move || (posts.recv(), posts));
+        // The sender is in a static, so it is never dropped.
+        let Ok(posted) = posted else { return };
+        let Recipient::Foreign(owner) = posted.recipient() else {
+            continue;
+        };
+        let owner = owner.clone_ref(py);
+        let told = Py::new(py, Arrival(posted))
+            .and_then(|arrival| owner.call_method1(py, "call_soon_threadsafe", (arrival,)));
+        // The loop was closed: nothing waits for it.
+        drop(told);
     }
 }
 
-/// The callback that a loop of another make runs.
+/// The callback that a loop of another implementation runs.
 #[pyclass(frozen, module = "erlang_loop._native")]
 struct Arrival(Arc<dyn Posted>);
 

@@ -3,14 +3,21 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use super::watchdog;
+use crate::cpython::interrupt::Interruptible;
 
 pub struct Pulse {
     pulse: event_loop::Pulse,
     /// The loops that sleep as one, because they share a thread: by the number of one of them.
     /// Relaxed: written and read by that thread.
     party: AtomicU64,
+    /// The callbacks of the loop, as calls that the watchdog can interrupt.
+    pub callbacks: Arc<Interruptible>,
+    /// The callback that the last look found, and when one found it first (ns). Relaxed: only
+    /// `py_watchdog` looks.
+    seen: (AtomicU64, AtomicU64),
 }
 
 impl Pulse {
@@ -19,7 +26,20 @@ impl Pulse {
         Pulse {
             pulse: event_loop::Pulse::new(),
             party: AtomicU64::new(id),
+            callbacks: Arc::default(),
+            seen: Default::default(),
         }
+    }
+
+    /// A look: the number of the callback that runs, and for how long looks have found it (ns).
+    /// It has run for longer.
+    pub fn look(&self, now: u64) -> (u64, u64) {
+        let number = self.callbacks.running();
+        if number == 0 || self.seen.0.swap(number, Ordering::Relaxed) != number {
+            self.seen.1.store(now, Ordering::Relaxed);
+        }
+        let since = self.seen.1.load(Ordering::Relaxed);
+        (number, now.saturating_sub(since))
     }
 
     /// When the loop of this number sleeps, this one does.

@@ -1,4 +1,4 @@
-//! The terms Erlang holds. Each is a resource; dropping the last reference frees what it owns.
+//! The terms that Erlang holds. Each is a resource; dropping the last reference frees what it owns.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,9 +12,9 @@ use crate::beam::message::Sender;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::error::{Error, Result};
 
-/// What `event_loop_new/0` answers. When it is garbage-collected the loop is closed.
+/// The result of `event_loop_new/0`. When it is garbage-collected, the loop is closed.
 ///
-/// It does not own the loop: a closed one gives back its fds though somebody still has the term.
+/// It does not own the loop: closing releases the fds even while terms of this exist.
 pub struct LoopRef {
     native: Weak<NativeLoop>,
 }
@@ -42,7 +42,7 @@ impl Resource for LoopRef {
         &CELL
     }
     fn destroy(self, sender: Sender<'_>) {
-        // A loop that a process started ends with that process, and in order.
+        // A loop that a process started ends with that process, and in an orderly way.
         if let Some(native) = self.native.upgrade().filter(|native| native.seat.is_none()) {
             native.close(sender);
         }
@@ -51,10 +51,10 @@ impl Resource for LoopRef {
 
 /// The loop's epoll set as the VM's poller knows it: the object in `{select, Object, ...}`.
 ///
-/// It is not the `LoopRef`, because the VM keeps a selected object alive: an armed loop would
-/// never be collected. It owns the loop until the VM's poller let go of the epoll fd; that is
-/// closed when every other owner is gone too, so never while the VM polls it, and though a term
-/// of this may lie in a keeper's heap for long.
+/// It is not the `LoopRef`, because the VM keeps a selected object alive: an armed loop would never
+/// be collected. It owns the loop until the VM's poller has released the epoll fd. That fd is
+/// closed when every other owner is gone, too: so never while the VM polls it, and even if a term
+/// of this stays in a keeper's heap for long.
 pub struct PollSet(Mutex<Option<Arc<NativeLoop>>>);
 
 impl PollSet {
@@ -62,7 +62,7 @@ impl PollSet {
         PollSet(Mutex::new(Some(native)))
     }
 
-    /// The loop, unless it was let go of.
+    /// The loop, unless it has been released.
     pub fn native(&self) -> Option<Arc<NativeLoop>> {
         self.slot().clone()
     }
@@ -75,7 +75,7 @@ impl PollSet {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<NativeLoop>>> {
-        // Only ever replaced whole.
+        // Only ever replaced as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +96,7 @@ impl Resource for PollSet {
     }
 }
 
-/// One direction of a watched fd, as `add_reader/3` and `add_writer/3` answer it.
+/// One direction of a watched fd: the result of `add_reader/3` and `add_writer/3`.
 ///
 /// The watch belongs to the loop: it ends with `remove_reader/2`, `close_fd/1` or the loop, not
 /// when this reference is collected.
@@ -104,10 +104,10 @@ pub struct FdRef {
     pub owner: Weak<NativeLoop>,
     pub watch: WatchId,
     pub direction: Direction,
-    /// What the number stood for when it was watched.
+    /// The file behind the number when it was watched.
     pub file: Option<FileId>,
-    /// Set when this reference's watch was removed by its own `remove_*` call: the fd is then
-    /// still the caller's to close with `close_fd`.
+    /// Set when its own `remove_*` call removed this reference's watch: the caller may still close
+    /// the fd with `close_fd`.
     pub removed: AtomicBool,
     pub closed: AtomicBool,
 }
@@ -132,7 +132,7 @@ impl Cancel for Timer {
     }
 }
 
-/// What `call_later/3` answers.
+/// The result of `call_later/3`.
 pub struct TimerRef {
     pub owner: Weak<NativeLoop>,
     pub timer: Arc<Timer>,

@@ -1,4 +1,4 @@
-//! All loops of the node, and the router they get when nobody chose another.
+//! All loops of the node, and the router that keeps loops without another keeper.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,31 +14,32 @@ use crate::beam::resource::Ref;
 #[derive(Default)]
 struct Registry {
     loops: HashMap<u64, Weak<NativeLoop>>,
-    /// Loops started by an Erlang process, which stands for the loop wherever it is named.
+    /// Loops started by an Erlang process, which identifies the loop in the API.
     owned: HashMap<LocalPid, u64>,
     default_router: Option<LocalPid>,
-    /// Of loops that a Python thread closed, by their id: a process takes them out of the VM's
-    /// poller. It was told, but may die before it reads that; the next router looks here.
+    /// Loops that a Python thread closed, by their id: a process has to remove them from the VM's
+    /// poller. It was sent a message, but may die before it receives that; the next router looks
+    /// here.
     unreleased: HashMap<u64, Ref<PollSet>>,
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
     static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
-    // A panic while it was locked leaves the registry whole: every use is one simple change.
+    // A panic while it was locked leaves the registry consistent: every use is one simple change.
     REGISTRY
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A number no other loop of this node has or had.
+/// A number that no other loop of this node has or had.
 pub fn new_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: only uniqueness matters.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-// In a forked copy of the node nobody else asks, and the lock may be held by a thread that is not
-// there.
+// In a forked copy of the node this has no other users, and the lock may be held by a thread that
+// does not exist there.
 
 pub fn insert(native: &Arc<NativeLoop>) {
     if forked::is_copy() {
@@ -58,7 +59,7 @@ pub fn remove(native: &NativeLoop) {
     }
 }
 
-/// `native` is found by its owner from now on.
+/// Registers `native` under its owner.
 pub fn insert_owned(native: &NativeLoop) {
     if let Some(owner) = native.owner {
         lock().owned.insert(owner, native.id);
@@ -97,8 +98,8 @@ pub fn default_router() -> Option<LocalPid> {
     lock().default_router
 }
 
-/// `pid` is the node's router from now on: it takes every loop that has no keeper (all of those
-/// its predecessor had) and what was closed while there was none.
+/// `pid` is the node's router from now on: it takes every loop that has no keeper (all those of its
+/// predecessor), and the loops closed while there was none.
 pub fn set_default_router(env: Env<'_>, pid: LocalPid) {
     let unreleased = {
         let mut registry = lock();
@@ -111,8 +112,8 @@ pub fn set_default_router(env: Env<'_>, pid: LocalPid) {
         }
     }
     for native in all() {
-        // A loop that is closed meanwhile, or a router that dies again, is nobody's loss: the
-        // next one takes over.
+        // If the loop is closed meanwhile, or the router dies, nothing is lost: the next router
+        // takes over.
         let _ = native.adopt(Sender::Scheduler(env), pid, Role::Router, false);
     }
 }
@@ -124,7 +125,7 @@ pub fn forget_default_router(pid: &LocalPid) {
     }
 }
 
-/// Until [`released`] a new router takes `poll_set` out of the VM's poller.
+/// Records that a router must remove `poll_set` from the VM's poller, until [`released`].
 pub fn to_be_released(id: u64, poll_set: Ref<PollSet>) {
     if forked::is_copy() {
         return;

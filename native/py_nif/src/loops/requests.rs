@@ -1,8 +1,8 @@
-//! What Erlang asked of a loop: the way in, and who still waits for an answer.
+//! Requests from Erlang to a loop: how they arrive, and which callers still wait for a reply.
 //!
 //! Posted from any thread; taken by the loop's thread at the start of a turn
-//! (`python/loop_requests.rs`). When the loop ends, for whatever reason and whatever its thread
-//! does at that moment, everybody who waits is told at once.
+//! (`requests/on_loop.rs`). When the loop ends, for any reason and whatever its thread is doing,
+//! all waiting callers get a reply at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,27 +18,28 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::tasks::{Request, Task};
+use crate::requests::request::Request;
+use crate::requests::task::Task;
 
 pub enum Work {
-    /// Call the function: here if it is a coroutine function.
+    /// Call the function; on the loop, if it is a coroutine function.
     Run(Request),
-    /// Await what a function on a call thread has answered.
+    /// Await what a function on a call thread has returned.
     Await(Ref<Task>, Py<PyAny>),
     /// Cancel the task of this number.
     Cancel(u64),
-    /// More items are wanted of the stream of this number, which waits.
+    /// The stream of this number has waited, and now has demand.
     Demanded(u64),
 }
 
-/// Why a loop takes no work.
+/// Why a loop rejects a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It has as much to do as it may.
+    /// It is at its limit of requests.
     Overload,
     /// It is stopping or closed.
     Down,
-    /// It waits for what asks it.
+    /// It waits for the caller.
     Deadlock,
 }
 
@@ -52,22 +53,22 @@ impl Refused {
     }
 }
 
-/// How much a loop takes on.
+/// How many requests a loop accepts.
 #[derive(Clone, Copy, Default)]
 pub struct RequestLimits {
-    /// Requests in the inbox, which the loop has not looked at.
+    /// Requests in the inbox, which the loop has not taken yet.
     pub queue: usize,
-    /// Requests that are not answered, wherever they are.
+    /// Requests without a reply, wherever they are.
     pub tasks: usize,
 }
 
 pub struct Requests {
     max_tasks: usize,
     inbox: Inbox<Work>,
-    /// What concerns tasks that are there already goes beside the inbox: at most one demand and
-    /// few cancellations for each, never refused for want of room.
+    /// Changes that concern existing tasks: at most one demand and few cancellations for each,
+    /// never rejected for lack of space.
     beside: Inbox<Work>,
-    /// Everybody who waits for an answer of this loop. `None` when it has ended.
+    /// All tasks whose callers wait for a reply of this loop. `None` when it has ended.
     waiting: Mutex<Option<NumberMap<Ref<Task>>>>,
     unheard: Unheard,
     stop_asked: AtomicBool,
@@ -88,23 +89,23 @@ impl Requests {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Option<NumberMap<Ref<Task>>>> {
-        // Single insertions and removals: whole also after a panic.
+        // Single insertions and removals: consistent also after a panic.
         self.waiting
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Hands work to the loop. Refused work comes back.
+    /// Posts work to the loop. Rejected work is returned.
     pub fn post(
         &self,
         native: &NativeLoop,
         task: &Ref<Task>,
         work: Work,
     ) -> Result<(), (Refused, Work)> {
-        // Questions about the loop are answered all the same.
+        // Requests for information about the loop are always accepted.
         let counts = !matches!(&work, Work::Run(request) if request.inline);
         match &mut *self.waiting() {
-            // One that is there already comes back from a call thread.
+            // An existing task returns from a call thread.
             Some(waiting)
                 if counts && waiting.len() >= self.max_tasks && !waiting.contains_key(&task.id) =>
             {
@@ -130,20 +131,20 @@ impl Requests {
         }
     }
 
-    /// It waits for something, and its caller's death gives it up: soon, if that takes a while. For
-    /// the loop's thread, as are the next two.
+    /// The task waits, so the caller's death has to cancel it: it will be monitored if that takes a
+    /// while. For the loop's thread, as are the next two.
     pub fn listen_later(&self, task: u64) {
         self.unheard.add(task, now_ns);
     }
 
-    /// For a loop that has no time to sleep.
+    /// For a loop that never sleeps.
     pub fn listen_in_time(&self, now: u64) {
         if self.unheard.is_due(now) {
             self.listen();
         }
     }
 
-    /// Of those that were to be listened for later, the ones that are not answered yet.
+    /// Monitors the callers of tasks recorded for later that have no reply yet.
     pub fn listen(&self) {
         let unheard = self.unheard.take();
         if unheard.is_empty() {
@@ -155,7 +156,7 @@ impl Requests {
                 .collect(),
             None => return,
         };
-        // One that has lost its caller is given up, which takes locks of its own.
+        // A task whose caller has died is cancelled, which takes locks of its own.
         for task in tasks {
             task.watch(Sender::Thread);
         }
@@ -170,13 +171,13 @@ impl Requests {
     }
 
     fn post_beside(&self, native: &NativeLoop, work: Work) {
-        // Refused by a loop that has ended: so have its tasks.
+        // A loop that has ended rejects it, but then its tasks have ended, too.
         if let Ok(true) = self.beside.push(work) {
             native.core.wake();
         }
     }
 
-    /// The loop's cheap look: whether there is work, or reason to stop that was not seen yet.
+    /// The loop's cheap check: whether there is work, or a reason to stop that it has not seen yet.
     pub fn any(&self, native: &NativeLoop) -> bool {
         !self.inbox.is_empty()
             || !self.beside.is_empty()
@@ -187,13 +188,13 @@ impl Requests {
         self.stop_asked.load(Ordering::Acquire) || native.is_orphaned()
     }
 
-    /// Work first: what is to be cancelled may be in it.
+    /// Requests come first: a cancellation may concern one of them.
     pub fn take(&self) -> std::iter::Chain<Taken<Work>, Taken<Work>> {
         let beside = self.beside.take();
         self.inbox.take().chain(beside)
     }
 
-    /// It was answered.
+    /// The task has its reply.
     pub fn forget(&self, id: u64) {
         let forgotten = self
             .waiting()
@@ -214,29 +215,29 @@ impl Requests {
         self.inbox.len()
     }
 
-    /// Takes no more work and has the loop's thread come to its end.
+    /// Accepts no more work and makes the loop's thread end the loop.
     pub fn stop(&self, native: &NativeLoop) {
         self.inbox.close();
-        // Release: whoever sees it also finds the inbox closed.
+        // Release: a thread that sees it also finds the inbox closed.
         self.stop_asked.store(true, Ordering::Release);
         native.core.wake();
     }
 
-    /// Whether Erlang wants the loop to end, or its worker died. True once: the thread that sees
-    /// it comes to its end.
+    /// Whether Erlang wants the loop to end, or its worker died. True once: the thread that sees it
+    /// ends the loop.
     pub fn must_stop(&self, native: &NativeLoop) -> bool {
         self.is_stop_wanted(native) && !self.stop_seen.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the thread has seen that it must come to its end.
+    /// Whether the thread has seen that it must end the loop.
     pub fn is_ending(&self) -> bool {
         self.stop_seen.load(Ordering::Relaxed)
     }
 
-    /// The loop has ended: who waits is told, at once.
+    /// The loop has ended: waiting callers get a reply at once.
     pub fn end(&self, sender: Sender<'_>) {
         if forked::is_copy() {
-            // They wait for the answer of the node that was copied.
+            // They wait for the reply of the node that was copied.
             return;
         }
         self.inbox.close();
@@ -248,7 +249,7 @@ impl Requests {
 }
 
 impl NativeLoop {
-    /// As [`Requests::post`]; gives the loop its place if it has none.
+    /// As [`Requests::post`]; first assigns the loop to a thread if it has none.
     pub fn post(self: &Arc<Self>, task: &Ref<Task>, work: Work) -> Result<(), (Refused, Work)> {
         if self.seat.as_ref().is_some_and(|seat| !seat.fill()) {
             return Err((Refused::Overload, work));

@@ -1,7 +1,7 @@
-//! Where a loop that Erlang started runs: nowhere yet, or on a runner (`python/runner.rs`).
+//! Where a loop that Erlang started runs: nowhere yet, or on a runner (`runners/runner.rs`).
 //!
-//! Nobody runs such a loop before something is wanted of it. Then it is given a place, once, and
-//! stays there for life: asyncio, sqlite3 and thread-locals take that for granted.
+//! Such a loop runs only once it has a request. Then it is assigned to a runner, once, and stays
+//! there for life: asyncio, sqlite3 and thread-locals rely on that.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,21 +15,21 @@ use super::NativeLoop;
 pub trait Runs: Send + Sync {
     /// The loop of this number was woken while it rested.
     fn called(&self, id: u64);
-    /// How many steps the thread has made so far, for whichever of its loops.
+    /// How many steps the thread has made so far, for any of its loops.
     fn steps(&self) -> u64;
 }
 
-/// What gives a loop its place.
+/// Assigns a loop to a thread.
 pub trait Place: Send {
-    /// The thread that will take the loop. Comes back if there is none to be had.
+    /// Returns the thread that will take the loop, or itself if there is none.
     fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<Arc<dyn Runs>, Box<dyn Place>>;
 }
 
 enum State {
     Fresh(Box<dyn Place>),
-    /// Never to be run, or placed this moment.
+    /// Never to be run, or being assigned at this moment.
     Taken,
-    /// On its way to a runner.
+    /// Sent to a runner.
     Sent(Arc<dyn Runs>),
     On(Arc<dyn Runs>),
 }
@@ -38,8 +38,8 @@ pub struct Seat {
     id: u64,
     native: OnceLock<Weak<NativeLoop>>,
     state: Mutex<State>,
-    /// It is not fresh any more. Set under the lock of `state`, for the look that nearly always
-    /// is enough.
+    /// It is not fresh any more. Set under the lock of `state`, for a check that is nearly always
+    /// sufficient.
     is_taken: AtomicBool,
 }
 
@@ -54,18 +54,19 @@ impl Seat {
     }
 
     pub(super) fn set_native(&self, native: &Arc<NativeLoop>) {
-        // Called once, by the one who made both.
+        // Called once, by the code that created both.
         let _ = self.native.set(Arc::downgrade(native));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Only ever replaced whole.
+        // Only ever replaced as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the loop a place if it has none. `false`: there is no thread for it now.
+    /// Assigns the loop to a thread if it has none. Returns `false` if there is no thread for it
+    /// now.
     pub fn fill(&self) -> bool {
-        // Acquire: with the store below; nothing else is read on the strength of it.
+        // Acquire: with the store below; no other data depends on it.
         if self.is_taken.load(Ordering::Acquire) {
             return true;
         }
@@ -76,7 +77,7 @@ impl Seat {
         let Some(native) = self.native.get().and_then(Weak::upgrade) else {
             return true;
         };
-        // The runner takes the seat in its own time, so the lock is free by then.
+        // The runner takes the loop later, so the lock is free by then.
         match std::mem::replace(&mut *state, State::Taken) {
             State::Fresh(place) => match place.place(&native) {
                 Ok(runner) => {
@@ -98,8 +99,8 @@ impl Seat {
         *self.state() = State::On(runner);
     }
 
-    /// How many steps the thread of the loop has made so far, if it has one: it waits for its turn
-    /// as long as that grows.
+    /// How many steps the loop's thread has made so far, if it has one: a loop waits for its turn
+    /// as long as that number grows.
     pub fn steps(&self) -> Option<u64> {
         match &*self.state() {
             State::Sent(runner) | State::On(runner) => Some(runner.steps()),
@@ -107,7 +108,7 @@ impl Seat {
         }
     }
 
-    /// Nobody runs the loop yet, and from now on nobody will. `false`: it has its place.
+    /// The loop will never be run. Returns `false` if it has a thread already.
     pub fn give_up(&self) -> bool {
         let mut state = self.state();
         let fresh = matches!(*state, State::Fresh(_));
@@ -124,7 +125,7 @@ impl Carrier for Seat {
             return runner.called(self.id);
         }
         if !self.fill() {
-            // Nothing was lost: what it was woken for is still there when it is next woken.
+            // Nothing was lost: the reason for the wake still exists when it is next woken.
             if let Some(native) = self.native.get().and_then(Weak::upgrade) {
                 while !native.core.parking.rest() {}
             }

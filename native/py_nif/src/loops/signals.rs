@@ -1,8 +1,8 @@
 //! Signals of the operating system on their way to the loops that handle them.
 //!
-//! Which loop wants which signal is kept here, in the loops; `py_signals` (Erlang) makes the VM's
-//! dispositions agree with it, and `py_signal_handler` reports what arrives. A signal is a bit
-//! that is set, and the loop is woken: scheduler threads do no more than that.
+//! Each loop records here which signals it wants; `py_signals` (Erlang) sets the VM's dispositions
+//! accordingly, and `py_signal_handler` reports the signals that arrive. A scheduler thread only
+//! sets the signal's bit and wakes the loop.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{channel, Sender as Channel};
@@ -16,20 +16,22 @@ use rustler::{Atom, LocalPid};
 use super::registry;
 use crate::atoms;
 use crate::beam::forked;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
-use crate::beam::signal::{self, Disposition};
+use crate::beam::signal;
+use crate::beam::signal::Disposition;
 
 /// A loop's signals.
 #[derive(Default)]
 pub struct Signals {
-    /// Changed by the loop's owner, read by `py_signals` and whoever reports a signal.
+    /// Changed by the loop's owner, read by `py_signals` and by the threads that report a signal.
     wanted: SignalSet,
     arrived: SignalSet,
 }
 
 impl Signals {
-    /// The turn's look.
+    /// The check that each turn makes.
     #[inline]
     pub fn any(&self) -> bool {
         self.arrived.any()
@@ -51,7 +53,7 @@ impl Signals {
     pub fn closed(&self, sender: Sender<'_>) {
         if self.wanted.take().next().is_some() {
             if let Some(settler) = settler() {
-                // If it has died, its successor looks at everything anyway.
+                // If it has died, its successor checks everything anyway.
                 let _ = message::send(
                     sender,
                     &settler,
@@ -62,18 +64,18 @@ impl Signals {
     }
 }
 
-/// How a change asked for by a Python thread was met.
+/// The result of a change that a Python thread requested.
 pub enum Settled {
-    /// Erlang reports the signal, or has returned it.
+    /// Erlang reports the signal, or has returned it to the VM.
     Done,
-    /// This VM does not let Erlang have it.
+    /// This VM does not let Erlang handle it.
     Refused,
-    /// There is nobody to ask: the application does not run.
+    /// There is no process to ask: the application is not running.
     NotRunning,
 }
 
-/// Has the loop hear of `number`, or no longer. Waits for `py_signals`, for some microseconds:
-/// not for scheduler threads, and not with the GIL.
+/// Starts or stops watching signal `number` for the loop. Waits for `py_signals`, for some
+/// microseconds: not for scheduler threads, and not with the GIL.
 pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     let Some(name) = name(number) else {
         return Settled::Refused;
@@ -89,8 +91,8 @@ pub fn watch(signals: &Signals, number: i32, on: bool) -> Settled {
     settled
 }
 
-/// Asks `py_signals` to look at what is wanted, and waits. One that died is restarted within
-/// moments; one that was stopped is not.
+/// Asks `py_signals` to check which signals are wanted, and waits. A `py_signals` that died is
+/// restarted within moments; a stopped one is not.
 fn settle(name: Atom) -> Settled {
     for _ in 0..1000 {
         let Some(settler) = settler() else {
@@ -105,15 +107,15 @@ fn settle(name: Atom) -> Settled {
     Settled::NotRunning
 }
 
-/// The signals that are refused; `None` if nobody answers.
+/// The signals that the VM rejects; `None` without a reply.
 fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
     let (answer, answers) = channel();
     let request = Ref::new(Request(Mutex::new(answer)));
     if !message::send(Sender::Thread, settler, (atoms::signals_changed(), request)) {
         return None;
     }
-    // Our own reference went with `request`: if the process dies before it answers, the last one
-    // is gone, the channel closes, and this returns all the same.
+    // Our own reference went with `request`: if the process dies before it replies, the last one is
+    // gone, the channel closes, and this returns.
     answers.recv().ok()
 }
 
@@ -122,7 +124,7 @@ pub struct Request(Mutex<Channel<Vec<Atom>>>);
 
 impl Request {
     pub fn answer(&self, refused: Vec<Atom>) {
-        // The lock is for `Sync` only; there is one answer. The thread waits until it comes.
+        // The lock is only for `Sync`; there is one reply. The thread waits until it comes.
         let _ = self
             .0
             .lock()
@@ -139,7 +141,8 @@ impl Resource for Request {
     }
 }
 
-/// The process that settles: `py_signals`, or the one that was, until the next is there.
+/// The process that sets dispositions: `py_signals`, or the previous one until its successor
+/// starts.
 static SETTLER: Mutex<Option<LocalPid>> = Mutex::new(None);
 
 pub fn set_settler(pid: Option<LocalPid>) {
@@ -150,7 +153,7 @@ fn settler() -> Option<LocalPid> {
     *SETTLER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A signal came. `false`: no loop wants it.
+/// A signal arrived. Returns `false` if no loop wants it.
 pub fn arrived(name: Atom) -> bool {
     let Some(number) = number(name) else {
         return false;
@@ -166,7 +169,7 @@ pub fn arrived(name: Atom) -> bool {
     taken
 }
 
-/// What the loops want, all together.
+/// The signals that any loop wants.
 pub fn wanted() -> Vec<Atom> {
     let loops = registry::all();
     named(|number| {
@@ -177,15 +180,15 @@ pub fn wanted() -> Vec<Atom> {
     })
 }
 
-/// The signals taken from the VM, with what they did before: kept here, so that a `py_signals`
-/// that was restarted returns them as they were. 0 for those not taken.
+/// The signals taken from the VM, with their previous dispositions: kept here, so that a restarted
+/// `py_signals` restores them correctly. 0 for those not taken.
 static TAKEN: [AtomicU8; 65] = [const { AtomicU8::new(0) }; 65];
 
 pub fn taken() -> Vec<Atom> {
     named(|number| TAKEN[number as usize].load(Ordering::Acquire) != 0)
 }
 
-/// Notes what a signal does before Erlang is told to handle it.
+/// Records the disposition of a signal before Erlang starts handling it.
 pub fn take(name: Atom) {
     if let Some(number) = number(name) {
         let before = signal::disposition(number) as u8;
@@ -193,7 +196,7 @@ pub fn take(name: Atom) {
     }
 }
 
-/// Forgets that a signal was taken and answers what it did before.
+/// Removes the record of a signal and returns its previous disposition.
 pub fn give_back(name: Atom) -> Disposition {
     let before = number(name).map_or(0, |number| TAKEN[number as usize].swap(0, Ordering::AcqRel));
     match before {

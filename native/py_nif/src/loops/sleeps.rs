@@ -1,8 +1,8 @@
-//! Threads that sleep on a timer of the VM, as `py_event_loop._erlang_sleep` has them do.
+//! Threads that sleep on a timer of the VM, for `py_event_loop._erlang_sleep`.
 //!
-//! The node's router holds the timer: `{sleep, Sleeper, Ms}` goes there, `py_nif:sleep_done/1`
-//! comes back. Nothing hangs on the router: if it dies, its last reference to the sleeper goes
-//! and the thread notices; and no wait is longer than the sleep itself.
+//! The node's router holds the timer: it receives `{sleep, Sleeper, Ms}`, and calls
+//! `py_nif:sleep_done/1`. No thread depends on the router: if it dies, its last reference to the
+//! sleeper is dropped and the thread notices; and no wait is longer than the sleep itself.
 
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender as Channel};
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +13,15 @@ use event_loop::now_ns;
 
 use super::registry;
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
 
-/// A timer of the VM has a grain of 1 ms and may be as late: it ends this much before the sleep
-/// does, and the kernel's clock has the rest.
+/// A timer of the VM has a resolution of 1 ms and may be that late: it ends this much before the
+/// sleep does, and the kernel's clock times the rest.
 const MARGIN: Duration = Duration::from_millis(2);
 
-/// The VM's time ends somewhere; a longer sleep asks again.
+/// The VM's time is limited; a longer sleep sets another timer.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
 
 /// A thread that waits for its timer; the term in its message.
@@ -28,7 +29,7 @@ pub struct Sleeper(Mutex<Channel<()>>);
 
 impl Sleeper {
     pub fn wake(&self) {
-        // The lock is for `Sync` only. A thread that was interrupted does not listen any more.
+        // The lock is only for `Sync`. An interrupted thread does not receive any more.
         let _ = self
             .0
             .lock()
@@ -48,7 +49,7 @@ impl Resource for Sleeper {
 /// One sleep of one thread.
 pub struct Sleep {
     deadline: u64,
-    /// That of the VM. None: there is none yet, or nobody to hold it.
+    /// The VM's timer. None: not requested yet, or there is no router.
     timer: Option<Receiver<()>>,
     without_erlang: bool,
 }
@@ -63,7 +64,7 @@ impl Sleep {
         }
     }
 
-    /// Sleeps to the end, but no longer than `limit`: `true` at the end, and never before.
+    /// Sleeps until the end, but no longer than `limit`. Returns `true` at the end, never before.
     pub fn wait(&mut self, limit: Duration) -> bool {
         let until = now_ns().saturating_add(limit.as_nanos() as u64);
         loop {
@@ -76,7 +77,7 @@ impl Sleep {
         }
     }
 
-    /// `most` is what may be waited now of what is `left`.
+    /// `most` is how much of `left` this wait may take.
     fn wait_once(&mut self, left: Duration, most: Duration) {
         if self.timer.is_none() && !self.without_erlang && left > MARGIN {
             self.timer = ask(left);
@@ -88,7 +89,7 @@ impl Sleep {
         match timer.recv_timeout(most) {
             Ok(()) => self.timer = None,
             Err(RecvTimeoutError::Timeout) => {}
-            // The router died: no other is tried, one sleep is not worth it.
+            // The router died: no other is asked, because the thread can wait by itself.
             Err(RecvTimeoutError::Disconnected) => {
                 self.timer = None;
                 self.without_erlang = true;
@@ -97,7 +98,7 @@ impl Sleep {
     }
 }
 
-/// Has the router start a timer; `None` if there is no router.
+/// Asks the router to start a timer; `None` if there is no router.
 fn ask(left: Duration) -> Option<Receiver<()>> {
     let router = registry::default_router()?;
     let (answer, answers) = channel();

@@ -1,26 +1,27 @@
-//! Tasks that wait for something, while nobody listens for the death of their callers.
+//! Tasks that wait for something, and whose callers are not monitored yet.
 //!
-//! To listen is two signals and four pieces of the VM's memory, a third of what a short coroutine takes,
-//! and nearly all are answered before it matters. So the loop keeps their numbers, and has their callers
-//! listened for when it goes to sleep, or when it has been at it for [`LISTEN_AFTER_NS`]. A caller that
-//! lives has mostly seen to that itself by then (`py:call` does after 2 ms).
+//! Monitoring takes two signals and four allocations in the VM, a third of what a short coroutine
+//! costs, and nearly all tasks end before it matters. So the loop records their numbers, and
+//! monitors their callers when it goes to sleep, or when it has run for [`LISTEN_AFTER_NS`]. By
+//! then most living callers have requested it themselves (`py:call` does after 2 ms).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// For so long a loop that is never asleep runs tasks for callers that died at once; one that waits for
-/// a timer that is near may take as long as that wait, too.
+/// For this long, a loop that never sleeps runs tasks whose callers died at once; a loop that waits
+/// for a near timer may take as long as that wait in addition.
 const LISTEN_AFTER_NS: u64 = 5_000_000;
 
 #[derive(Default)]
 pub struct Unheard {
     tasks: Mutex<Vec<u64>>,
-    /// When the first of them came; 0 if there is none. Written by the loop's thread alone. Relaxed.
+    /// When the first of them was added; 0 if there is none. Only the loop's thread writes it:
+    /// Relaxed.
     since: AtomicU64,
 }
 
 impl Unheard {
-    /// Called by the loop's thread. `now` is asked only if it is the first.
+    /// Called by the loop's thread. `now` is called only for the first one.
     pub fn add(&self, task: u64, now: impl FnOnce() -> u64) {
         self.tasks().push(task);
         if self.since.load(Ordering::Relaxed) == 0 {
@@ -28,13 +29,13 @@ impl Unheard {
         }
     }
 
-    /// Whether they have been here for long.
+    /// Whether the first of them was added long ago.
     pub fn is_due(&self, now: u64) -> bool {
         let since = self.since.load(Ordering::Relaxed);
         since != 0 && now.saturating_sub(since) >= LISTEN_AFTER_NS
     }
 
-    /// Answers all, once.
+    /// Returns and removes all.
     pub fn take(&self) -> Vec<u64> {
         if self.since.swap(0, Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -43,7 +44,7 @@ impl Unheard {
     }
 
     fn tasks(&self) -> MutexGuard<'_, Vec<u64>> {
-        // Single pushes: whole also after a panic.
+        // Single pushes: consistent also after a panic.
         self.tasks
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -10,7 +10,8 @@ use super::registry;
 use super::watchdog_timer::WatchdogTimer;
 use crate::atoms;
 use crate::beam::forked;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 
 static VIGIL: Vigil = Vigil::new();

@@ -1,8 +1,8 @@
-//! What was sent to a pid that stands for Python code, a task or a thread, and not read yet.
+//! The messages sent to a pid that represents Python code (a task or a thread), and not read yet.
 //!
-//! The pid is a process, `py_actor`. It passes on what it gets, by NIF; this keeps it and wakes
-//! the code. The process has it as a resource, Python as a plain reference: either may end first,
-//! and the other notices.
+//! The pid is a process, `py_actor`. It passes on its messages through a NIF; this stores them and
+//! wakes the code. The process holds the mailbox as a resource, Python as a plain reference: either
+//! may end first, and the other notices.
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -18,8 +18,9 @@ use crate::beam::message::Sender;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::beam::terms::{Elements, KeptTerm};
+use crate::cpython::cells::gil_cell::GilCell;
+use crate::cpython::spinning;
 use crate::loops::Recipient;
-use crate::python::{spinning, GilCell};
 use crate::questions::Terms;
 
 #[derive(Default)]
@@ -27,27 +28,27 @@ struct State {
     messages: VecDeque<Terms>,
     /// `{Pid, Reason}` of linked processes that have died.
     exits: VecDeque<Terms>,
-    /// The processes whose death is for Python to hear of.
+    /// The processes whose death Python wants to be notified of.
     linked: Vec<KeptTerm>,
     process: Option<LocalPid>,
     /// The process has died.
     ended: bool,
-    /// Somebody waits on the loop for a message.
+    /// The loop waits for a message.
     wanted: bool,
 }
 
 #[derive(Default)]
 pub struct Mailbox {
-    /// The loop of the task. None: a thread, or nobody yet.
+    /// The loop of the task. None: a thread, or not set yet.
     pub recipient: OnceLock<Recipient>,
-    /// A weak reference to the Python object that hears of news on the loop.
+    /// A weak reference to the Python object that is notified on the loop.
     pub owner: GilCell<Option<Py<PyAny>>>,
     /// Locked for a few instructions at a time.
     state: Awaited<State>,
 }
 
 impl Mailbox {
-    /// The loop, or the thread, has something to look at.
+    /// Wakes the loop or the thread to check the mailbox.
     fn notify(self: &Arc<Self>) {
         match self.recipient.get() {
             Some(recipient) => recipient.post(self.clone()),
@@ -73,7 +74,7 @@ impl Mailbox {
         }
     }
 
-    /// A linked process has died. `false`: Python did not ask to hear of it.
+    /// A linked process has died. Returns `false` if Python did not ask to be notified.
     pub fn exit(self: &Arc<Self>, pid: Term<'_>, reason: Term<'_>) -> bool {
         let (exit, key) = (Terms::copy((pid, reason)), KeptTerm::new(pid));
         {
@@ -112,14 +113,14 @@ impl Mailbox {
         self.state.lock().exits.pop_front()
     }
 
-    /// The owner is to be told of the next message. `false`: there is one already.
+    /// Notify the owner of the next message. Returns `false` if there is one already.
     pub fn want(&self) -> bool {
         let mut state = self.state.lock();
         state.wanted = state.messages.is_empty();
         state.wanted
     }
 
-    /// A thread waits for a message, or the end; `false` when its time is over.
+    /// Blocks the thread until a message or the end; returns `false` after a timeout.
     pub fn wait(&self, until: Option<Instant>) -> bool {
         let news = |state: &State| !state.messages.is_empty() || state.ended;
         spinning::wait(&self.state, until, news)
@@ -129,14 +130,14 @@ impl Mailbox {
         self.state.lock().linked.push(pid);
     }
 
-    /// `false`: it is not linked, or has died.
+    /// Returns `false` if the process is not linked, or has died.
     pub fn unlink(&self, pid: &KeptTerm) -> bool {
         let mut state = self.state.lock();
         let found = state.linked.iter().position(|linked| linked == pid);
         found.map(|index| state.linked.swap_remove(index)).is_some()
     }
 
-    /// Removes `{'DOWN', Monitor, _, _, _}`, of a monitor that has just been ended.
+    /// Removes the message `{'DOWN', Monitor, _, _, _}` of a monitor that has just been ended.
     pub fn flush(&self, monitor: &KeptTerm) {
         self.state
             .lock()
@@ -144,13 +145,13 @@ impl Mailbox {
             .retain(|message| !message.with(|message| is_down(message, monitor)));
     }
 
-    /// Ends the process, with what `reason` makes. Any thread of ours.
+    /// Ends the process, with the term that `reason` creates. For our own threads.
     pub fn end(&self, reason: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
         let process = self.process();
         if let Some(pid) = process {
             let env = OwnEnv::new();
             let message = env.with(|inner| env.keep((atoms::py_end(), reason(inner))));
-            // One that has ended has nothing to end.
+            // If the process has ended, there is nothing to do.
             let _ = env.send(&pid, message);
         }
     }
@@ -167,7 +168,7 @@ fn is_down(message: Term<'_>, monitor: &KeptTerm) -> bool {
             .is_some_and(|found| KeptTerm::new(found) == *monitor)
 }
 
-/// A mailbox as its process has it.
+/// A mailbox as a resource of its process.
 pub struct MailboxRef(pub Arc<Mailbox>);
 
 impl Resource for MailboxRef {

@@ -1,4 +1,4 @@
-//! Messages of Erlang to Python code: see `mailbox`.
+//! Messages from Erlang processes to Python code: see `mailbox`.
 
 mod mailbox;
 

@@ -1,10 +1,10 @@
-//! A process that takes text: a group leader, or `user`. It speaks the I/O protocol.
+//! A process that takes text: a group leader, or `user`. It implements the I/O protocol.
 //!
-//! A thread sends its request straight to the process, so that the text is in that mailbox before
-//! the thread goes on and, say, answers its caller: what the caller prints next comes next. The
-//! replies go to `py_output`, which counts them off. A device that is far behind holds up those
-//! who print, as a full pipe does; one that takes nothing at all for a while loses text, and
-//! `py_output` logs how much.
+//! A thread sends its request directly to the process, so the text is in that mailbox before the
+//! thread continues and, for example, replies to its caller: what the caller prints next comes
+//! after it. The replies go to `py_output`, which counts them. A device that is far behind blocks
+//! the threads that print, as a full pipe does; one that takes nothing at all for a while loses
+//! text, and `py_output` logs how much.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use rustler::{Encoder, Env, LocalPid, OwnedEnv};
 
-use super::Target;
 use crate::atoms;
+use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
-use crate::beam::{forked, names};
+use crate::loops::Target;
 
-/// Bytes under way to one device before those who print wait.
+/// Bytes in flight to one device before printing threads wait.
 const ROOM: usize = 1 << 20;
-/// So long may a device take nothing before text is dropped.
+/// How long a device may take nothing before text is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Device {
     state: Mutex<State>,
-    /// Room again, or no reason to wait any more.
+    /// There is room again, or no reason to wait any more.
     changed: Condvar,
 }
 
@@ -36,30 +36,30 @@ struct State {
     under_way: usize,
     /// Bytes lost since the last report.
     dropped: u64,
-    /// It took nothing for a whole PATIENCE: nobody waits for it until it does.
+    /// It took nothing for the whole PATIENCE: no thread waits for it until it does.
     stuck: bool,
     dead: bool,
 }
 
-/// All that is known of devices; the lock is held for a few instructions.
+/// The state of all devices; the lock is held for a few instructions.
 #[derive(Default)]
 struct Devices {
-    /// `py_output`. None: the application is not running, or does not want Python's output.
+    /// `py_output`. None: the application is not running, or Python's output is not redirected.
     listener: Option<LocalPid>,
     local: HashMap<LocalPid, Ref<Device>>,
-    /// Of all leaders on other nodes together: `py_output` forwards what goes there.
+    /// One device for all leaders on other nodes: `py_output` forwards their text.
     remote: Option<Ref<Device>>,
 }
 
 fn devices() -> MutexGuard<'static, Devices> {
     static DEVICES: LazyLock<Mutex<Devices>> = LazyLock::new(Mutex::default);
-    // Single insertions and removals: whole also after a panic.
+    // Single insertions and removals: consistent also after a panic.
     DEVICES
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// `pid` hears of replies from now on; replies to its predecessor are lost, so all begin anew.
+/// `pid` receives replies from now on; replies to its predecessor are lost, so all counts restart.
 pub fn listen(pid: Option<LocalPid>) {
     let mut devices = devices();
     devices.listener = pid;
@@ -76,10 +76,6 @@ pub fn is_open() -> bool {
     !forked::is_copy() && devices().listener.is_some()
 }
 
-pub fn user() -> Option<LocalPid> {
-    names::whereis(atoms::user())
-}
-
 /// What happened to a text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -91,7 +87,7 @@ pub enum Sent {
     No,
 }
 
-/// Sends, unless there is no room. Any thread but a scheduler's; never waits.
+/// Sends, unless there is no room. From any thread except a scheduler's; never waits.
 pub fn send(target: &Target, text: &str) -> Sent {
     deliver(target, text, |device| match device.has_room() {
         true => Sent::Yes,
@@ -99,8 +95,8 @@ pub fn send(target: &Target, text: &str) -> Sent {
     })
 }
 
-/// Sends when there is room; drops the text if there is none for too long. The caller holds no
-/// GIL.
+/// Sends when there is room; drops the text if there is none for too long. The caller must not hold
+/// the GIL.
 pub fn send_waiting(target: &Target, text: &str) -> Sent {
     deliver(target, text, |device| {
         if !device.wait_for_room(text.len()) {
@@ -111,7 +107,7 @@ pub fn send_waiting(target: &Target, text: &str) -> Sent {
     })
 }
 
-/// Sends whatever the room: for a thread that cannot wait and has little to say.
+/// Sends even without room: for a thread that cannot wait and has little to send.
 pub fn send_anyway(target: &Target, text: &str) -> Sent {
     deliver(target, text, |_| Sent::Yes)
 }
@@ -179,7 +175,7 @@ fn find(target: &Target) -> Option<(Ref<Device>, LocalPid)> {
     let device = Device::create();
     devices.local.insert(*pid, device.clone());
     drop(devices);
-    // Without the lock: a process that is dead already says so at once, in `down`.
+    // Without the lock: if the process is dead already, `down` is called at once.
     if device.monitor(Sender::Thread, pid).is_none() {
         self::devices().local.remove(pid);
         return None;
@@ -196,7 +192,7 @@ impl Device {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Plain numbers: whole also after a panic.
+        // Plain numbers: consistent also after a panic.
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -212,7 +208,7 @@ impl Device {
         state.dead || state.under_way < ROOM
     }
 
-    /// `false`: there was none for too long, and `bytes` are counted as dropped.
+    /// Returns `false` if there was no room for too long; then `bytes` are counted as dropped.
     fn wait_for_room(&self, bytes: usize) -> bool {
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.lock();
@@ -231,7 +227,7 @@ impl Device {
         true
     }
 
-    /// The device has replied to so many bytes. Answers how many were dropped since the last
+    /// The device has replied for this many bytes. Returns how many were dropped since the last
     /// report.
     pub fn taken(&self, bytes: usize) -> u64 {
         let mut dropped = 0;

@@ -1,5 +1,5 @@
-//! Log events for `py_logger`, at most so many of them in its mailbox: more are dropped and
-//! counted, as `logger` itself does when it cannot keep up.
+//! Log events for `py_logger`, up to a limit in its mailbox: further ones are dropped and counted,
+//! as `logger` itself does when it cannot keep up.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -14,20 +14,20 @@ struct Listener {
     limit: usize,
 }
 
-/// None: the application is not running, or does not want log events.
+/// None: the application is not running, or log events are not redirected.
 static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
-/// Relaxed, both: they bound and count, nothing is read on their strength.
+/// Both Relaxed: they limit and count; no other data depends on them.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 fn listener() -> MutexGuard<'static, Option<Listener>> {
-    // Only ever replaced whole.
+    // Only ever replaced as a whole.
     LISTENER
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// `pid` takes events from now on; its mailbox is empty.
+/// `pid` receives events from now on; its mailbox is empty.
 pub fn listen(pid: LocalPid, limit: usize) {
     *listener() = Some(Listener { pid, limit });
     WAITING.store(0, Ordering::Relaxed);
@@ -43,13 +43,13 @@ pub enum Admission {
     Yes,
     /// It is dropped, and counted.
     Dropped,
-    /// Nobody wants it.
+    /// There is no receiver.
     No,
 }
 
-/// Asked before an event is made. `caller`: who asked for the code that logs. A handler of
-/// `logger` that calls Python does so in `py_logger` itself, and what that logs would come
-/// back to it for ever.
+/// Called before an event is created. `caller`: the process that asked for the code that logs. A
+/// handler of `logger` that calls Python does so in `py_logger` itself, and its own log events
+/// would come back to it endlessly.
 pub fn admit(caller: Option<LocalPid>) -> Admission {
     if forked::is_copy() {
         return Admission::No;
@@ -65,7 +65,7 @@ pub fn admit(caller: Option<LocalPid>) -> Admission {
     }
 }
 
-/// Sends an event that was admitted. `false`: `py_logger` has just died.
+/// Sends an admitted event. Returns `false` if `py_logger` has just died.
 pub fn send(build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> bool {
     let Some(Listener { pid, .. }) = *listener() else {
         return false;
@@ -74,10 +74,10 @@ pub fn send(build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> bool {
     OwnedEnv::new().send_and_clear(&pid, build).is_ok()
 }
 
-/// `py_logger` has dealt with one. Answers how many were dropped since the last time.
+/// `py_logger` has handled one. Returns how many were dropped since the last time.
 pub fn done() -> u64 {
-    // Not below zero: the count began anew with this listener, and its predecessor's events
-    // went with it.
+    // Not below zero: the count restarted with this listener, and its predecessor's events were
+    // lost with it.
     let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
         waiting.checked_sub(1)
     });

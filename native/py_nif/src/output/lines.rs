@@ -1,10 +1,11 @@
-//! Lines that a thread has begun: they are sent whole, so that those of several threads, or of
+//! Unfinished lines of each thread: lines are sent whole, so that those of several threads, or of
 //! several callers on one thread, do not mix.
 
 use std::cell::RefCell;
 
-use super::device::{self, Sent};
-use super::Target;
+use super::device;
+use super::device::Sent;
+use crate::loops::Target;
 
 /// Which of Python's two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub enum Stream {
     Error,
 }
 
-/// More than this is sent without the end of the line.
+/// A line longer than this is sent before it ends.
 const LONGEST: usize = 64 << 10;
 
 struct Line {
@@ -28,7 +29,7 @@ thread_local! {
     static LINES: RefCell<Lines> = const { RefCell::new(Lines(Vec::new())) };
 }
 
-/// Adds to a line. What is to be sent now comes back: everything up to the last newline.
+/// Adds to a line. Returns what is to be sent now: everything up to the last newline.
 pub fn add(target: &Target, stream: Stream, bytes: &[u8]) -> Option<String> {
     LINES.with_borrow_mut(|lines| {
         let place = lines.0.iter().position(|line| line.is_of(target, stream));
@@ -61,7 +62,7 @@ pub fn add(target: &Target, stream: Stream, bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// What there is of a line, without the beginning of a character whose end is still to come.
+/// Takes the unfinished line, without the first bytes of an incomplete character.
 pub fn take(target: &Target, stream: Stream) -> Option<String> {
     LINES.with_borrow_mut(|lines| {
         let place = lines.0.iter().position(|line| line.is_of(target, stream))?;
@@ -73,7 +74,7 @@ pub fn take(target: &Target, stream: Stream) -> Option<String> {
     })
 }
 
-/// Sends what this thread has begun for a target: a request has ended.
+/// A request has ended: sends the unfinished lines of this thread for a target.
 pub fn end(target: &Target) {
     let rest = LINES.with_borrow_mut(|lines| {
         if lines.0.is_empty() {

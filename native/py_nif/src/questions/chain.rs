@@ -1,44 +1,26 @@
-//! Who waits for whom: Python asks Erlang, Erlang asks Python, and so on.
+//! Which call waits for which: Python asks Erlang, Erlang asks Python, and so on.
 //!
-//! A thread that waits in `erlang.call` runs none of its loops meanwhile. If what it waits for asks
-//! one of them, both would wait for ever; so such a request is refused. The way from one to the
-//! other is followed through the processes that answer questions and through call threads; it is
-//! lost where another process asks on behalf of one of them.
+//! A thread that waits in `erlang.call` runs none of its loops meanwhile. If the called function
+//! asks one of these loops, both would wait forever; so such a request is refused. The chain from
+//! one to the other passes through the processes that run questions and through call threads; it is
+//! lost where another process makes a request on behalf of one of them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustler::LocalPid;
 
 use super::Question;
-use crate::loops::NativeLoop;
+use crate::loops::{LoopThread, NativeLoop};
 
-/// Names a thread that runs loops.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct LoopThread(NonZeroU64);
-
-impl LoopThread {
-    pub fn this() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        thread_local! {
-            // Relaxed: only uniqueness matters.
-            static NAME: LoopThread = LoopThread(
-                NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).expect("it counts from 1"),
-            );
-        }
-        NAME.with(|name| *name)
-    }
-}
-
-/// What waits for a question's answer.
+/// What waits for a question's reply.
 #[derive(Default)]
 pub struct Chain {
     /// The thread that waits, if it runs loops.
     pub blocks: Option<LoopThread>,
-    /// The question that Python code answers by asking this one.
+    /// The question that the Python code was working on when it asked this one.
     pub above: Option<Arc<Question>>,
 }
 
@@ -50,14 +32,14 @@ impl Chain {
 
 type Running = HashMap<LocalPid, Arc<Question>>;
 
-/// The questions that matter here, by the process that answers.
+/// The questions that matter here, by the process that runs them.
 static RUNNING: LazyLock<Mutex<Running>> = LazyLock::new(Mutex::default);
-/// How many there are: nearly always none. Relaxed: whoever asks on behalf of one was started
+/// How many there are: nearly always none. Relaxed: code that asks on behalf of one was started
 /// after it was counted.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn running() -> MutexGuard<'static, Running> {
-    // Single insertions and removals.
+    // Single insertions and removals: consistent also after a panic.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -79,7 +61,7 @@ pub fn ended(pid: &LocalPid, question: &Question) {
     }
 }
 
-/// The question that this process answers.
+/// The question that this process runs.
 pub fn answered_by(pid: &LocalPid) -> Option<Arc<Question>> {
     match COUNT.load(Ordering::Relaxed) {
         0 => None,
@@ -87,7 +69,7 @@ pub fn answered_by(pid: &LocalPid) -> Option<Arc<Question>> {
     }
 }
 
-/// Whether the thread of this loop waits for the answer, however far up.
+/// Whether the thread of this loop waits for the reply, anywhere up the chain.
 pub fn blocks(question: Option<&Arc<Question>>, native: &NativeLoop) -> bool {
     let mut next = question;
     while let Some(question) = next {
@@ -101,7 +83,7 @@ pub fn blocks(question: Option<&Arc<Question>>, native: &NativeLoop) -> bool {
 }
 
 thread_local! {
-    /// The question on behalf of which this thread runs Python code.
+    /// The question on whose behalf this thread runs Python code.
     static CURRENT: RefCell<Option<Arc<Question>>> = const { RefCell::new(None) };
 }
 

@@ -1,8 +1,12 @@
-//! What Python asked of Erlang and has not got an answer to yet.
+//! Calls from Python to Erlang that have no reply yet.
 //!
-//! `question` is its life from asking to the one answer, `server` the process that has them
-//! answered (`py_questions`), `chain` who waits for whom when answering needs Python again.
-//! `python/erlang_calls.rs` asks.
+//! | module | contents |
+//! |---|---|
+//! | `question` | the life of a question, from the call to its one reply |
+//! | [`server`] | the process that has questions run (`py_questions`) |
+//! | [`chain`] | which question waits for which, when Erlang calls Python again |
+//!
+//! `erlang_module/calls.rs` creates questions.
 
 pub mod chain;
 mod question;

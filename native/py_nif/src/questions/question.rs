@@ -1,13 +1,13 @@
-//! A question's life.
+//! The life of a question.
 //!
 //! ```text
-//! Asked ──> Begun ──> Answered ──> Over    its answer was taken
-//!   └─────────┴─────────────────────┘      nobody wants it any more
+//! Asked ──> Begun ──> Answered ──> Over    its reply was taken
+//!   └─────────┴─────────────────────┘      no caller waits any more
 //! ```
 //!
-//! Erlang has it as a resource, Python as a plain reference. So when the last term of it goes
-//! without an answer, because the process that had it died, that is the answer: nobody waits for
-//! ever.
+//! Erlang holds it as a resource, Python as a plain reference. So when the last term of it is
+//! collected without a reply, because the process that had it died, that is the reply: no caller
+//! waits forever.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -17,13 +17,15 @@ use event_loop::Awaited;
 use pyo3::{Py, PyAny};
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
-use super::chain::{self, Chain};
+use super::chain;
+use super::chain::Chain;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Resource, TypeCell};
+use crate::cpython::cells::gil_cell::GilCell;
+use crate::cpython::spinning;
 use crate::loops::Recipient;
-use crate::python::{spinning, GilCell};
 
 /// A term in an environment of its own.
 pub struct Terms {
@@ -38,7 +40,7 @@ impl Terms {
         Terms { env, term }
     }
 
-    /// Of what `build` makes in that environment.
+    /// The term that `build` creates in that environment.
     pub fn build<E>(build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>) -> Result<Self, E> {
         let env = OwnEnv::new();
         let term = env.with(|inner| build(inner).map(|term| env.keep(term)))?;
@@ -54,11 +56,11 @@ pub enum Answer {
     Value(Terms),
     /// `error`, `exit` or `throw`, and `{Reason, Stacktrace}`.
     Raised(Atom, Terms),
-    /// The process that was to answer is gone.
+    /// The process that was to reply is gone.
     Lost,
 }
 
-/// Who is told of the answer.
+/// What to notify of the reply.
 pub enum Waiter {
     /// A thread in [`Question::wait`].
     Thread,
@@ -83,7 +85,7 @@ impl Life {
 
 pub struct Question {
     pub waiter: Waiter,
-    /// What waits for this answer and so cannot run Python code meanwhile.
+    /// What waits for this reply and so cannot run Python code meanwhile.
     pub chain: Chain,
     /// Its lock is never held while a term is copied or Python runs.
     life: Awaited<Life>,
@@ -98,7 +100,7 @@ impl Question {
         })
     }
 
-    /// What is asked, for the calling process, which answers it. `None`: nobody wants to know.
+    /// The terms of the question, for the calling process, which runs it. `None`: no caller waits.
     pub fn take<'a>(self: &Arc<Self>, env: Env<'a>) -> Option<Term<'a>> {
         let pid = env.pid();
         let terms = {
@@ -122,7 +124,7 @@ impl Question {
         self.life.lock().is_open()
     }
 
-    /// The one answer; later ones are dropped. Any thread.
+    /// Sets the reply; later ones are dropped. From any thread.
     pub fn answer(self: &Arc<Self>, answer: Answer) {
         {
             let mut life = self.life.lock();
@@ -143,7 +145,7 @@ impl Question {
         }
     }
 
-    /// Waits until it is answered, or until then: `false`.
+    /// Waits for the reply; returns `false` if it has not come by `until`.
     pub fn wait(&self, until: Option<Instant>) -> bool {
         spinning::wait(&self.life, until, |life| !life.is_open())
     }
@@ -159,9 +161,9 @@ impl Question {
         }
     }
 
-    /// Nobody wants to know any more. The process that runs it, if one does.
+    /// The caller no longer waits. Returns the process that runs the question, if there is one.
     pub fn give_up(self: &Arc<Self>) -> Option<LocalPid> {
-        // What was there is let go of after the lock.
+        // The old state is dropped after the lock is released.
         let before = std::mem::replace(&mut *self.life.lock(), Life::Over);
         match before {
             Life::Begun(pid) => {
@@ -173,7 +175,7 @@ impl Question {
     }
 }
 
-/// A question as Erlang has it.
+/// A question as a term in Erlang.
 pub struct QuestionRef(pub Arc<Question>);
 
 impl Resource for QuestionRef {

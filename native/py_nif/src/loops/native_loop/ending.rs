@@ -1,4 +1,4 @@
-//! The end of a loop. The VM's poller may still watch its epoll fd, and has to let go first.
+//! The end of a loop. The VM's poller may still watch its epoll fd, and must release it first.
 
 use std::sync::atomic::Ordering;
 
@@ -6,7 +6,8 @@ use rustler::{Env, LocalPid};
 
 use super::{locked, NativeLoop};
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::beam::select;
 use crate::loops::erlang_side::Why;
@@ -14,10 +15,10 @@ use crate::loops::keeper::Role;
 use crate::loops::{registry, PollSet};
 
 impl NativeLoop {
-    /// Closes the loop, once. What is watched is forgotten, waiting processes and threads
-    /// return, and the epoll fd is closed as soon as the VM's poller let go of it.
+    /// Closes the loop, once. All watches end, waiting processes and threads return, and the epoll
+    /// fd is closed as soon as the VM's poller has released it.
     pub fn close(&self, sender: Sender<'_>) {
-        // `itself` lives to the end of this function.
+        // `itself` lives until the end of this function.
         let (_itself, poll_set, keeper) = {
             let mut watch = locked(&self.watch);
             if std::mem::replace(&mut watch.closed, true) {
@@ -32,7 +33,7 @@ impl NativeLoop {
         registry::remove(self);
         self.signals.closed(sender);
         self.requests.end(sender);
-        // A loop that runs cannot be closed in the core; its thread sees `is_closed`.
+        // A running loop cannot be closed in the core; its thread sees `is_closed`.
         let _ = self.core.life.close();
         self.core.parking.wake();
         if let Some(mut side) = self.erlang_side() {
@@ -58,18 +59,18 @@ impl NativeLoop {
         }
     }
 
-    /// A thread of ours cannot take the epoll fd out of the VM's poller: a process is told to.
+    /// Our own thread cannot remove the epoll fd from the VM's poller: a process is asked to.
     fn closed_by_thread(&self, keeper: Option<LocalPid>, poll_set: Ref<PollSet>) {
         let sender = Sender::Thread;
         if !self.ever_armed.load(Ordering::Acquire) {
             if let Some(pid) = keeper {
                 self.tell_closed(sender, &pid, None);
             }
-            // No message of the keeper's is acted upon any more: the loop is closed.
+            // The keeper's messages have no effect any more: the loop is closed.
             return poll_set.let_go();
         }
         registry::to_be_released(self.id, poll_set.clone());
-        // The router, which is there for good; a worker may be on its way out.
+        // Prefer the router, which is permanent; a worker may be about to end.
         match (registry::default_router(), keeper) {
             (Some(router), Some(keeper)) if router != keeper => {
                 self.tell_closed(sender, &keeper, None);
@@ -78,12 +79,12 @@ impl NativeLoop {
             (Some(pid), _) | (None, Some(pid)) => {
                 self.tell_closed(sender, &pid, Some(poll_set));
             }
-            // The next router finds it.
+            // The next router finds it in the registry.
             (None, None) => {}
         }
     }
 
-    /// The keeper drops the loop's timer; given the poll set it also takes that out of the
+    /// Makes the keeper cancel the loop's timer; given the poll set, it also removes that from the
     /// poller.
     fn tell_closed(
         &self,
@@ -98,7 +99,7 @@ impl NativeLoop {
         }
     }
 
-    /// Takes the epoll fd out of the VM's poller. Scheduler threads only.
+    /// Removes the epoll fd from the VM's poller. Scheduler threads only.
     pub fn release(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
         registry::released(self.id);
         match self.core.raw_fd() {

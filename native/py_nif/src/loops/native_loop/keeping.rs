@@ -1,5 +1,5 @@
-//! Who looks after a loop while it sleeps: it gets a keeper, the keeper arms it, and when the
-//! keeper dies another one is found.
+//! The keeper of a loop while the loop sleeps: how it is chosen, how it arms the loop, and how it
+//! is replaced when it dies.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use rustler::{Env, LocalPid};
 
 use super::{locked, Driver, NativeLoop};
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::beam::select;
 use crate::error::{Error, Result};
@@ -17,9 +18,9 @@ use crate::loops::keeper::{Keeper, Role};
 use crate::loops::{registry, PollSet};
 
 impl NativeLoop {
-    /// Puts the loop into the care of `pid`. With `replace` it takes the loop from another
-    /// keeper, else only a loop without one is taken, or one kept by a process that waits for it.
-    /// `false`: there is no such process.
+    /// Makes `pid` the keeper. With `replace` the loop is taken from another keeper; otherwise only
+    /// a loop is taken that has no keeper, or whose keeper is a process that waits for it. Returns
+    /// `false` if there is no such process.
     pub fn adopt(
         self: &Arc<Self>,
         sender: Sender<'_>,
@@ -54,8 +55,8 @@ impl NativeLoop {
         Ok(true)
     }
 
-    /// What was asked of an earlier keeper counts no more: a sleeping Python thread wakes and
-    /// asks the new one, a loop driven from Erlang is armed here.
+    /// Requests to an earlier keeper are void: a sleeping Python thread wakes and asks the new one,
+    /// a loop driven from Erlang is armed here.
     fn ask_anew(self: &Arc<Self>, sender: Sender<'_>) {
         self.core.parking.forget_arming();
         if let (Driver::Erlang(_), Sender::Scheduler(env)) = (&self.driver, sender) {
@@ -78,11 +79,12 @@ impl NativeLoop {
         registry::forget_default_router(pid);
         let sender = Sender::Scheduler(env);
         if role == Some(Role::Worker) {
-            // Its owner is gone: who waits is told so, before the thread that runs the loop sees it
-            // and cancels tasks, whose answer would be another. That thread must leave it first.
+            // Its owner is dead: waiting callers get that as the reply, before the thread that runs
+            // the loop cancels tasks, which would give other replies. That thread must leave the
+            // loop first.
             self.requests.end(sender);
             self.orphaned.store(true, Ordering::Release);
-            // Futures of a closed loop: nobody waits for them.
+            // The futures of a closed loop have no waiter.
             self.posts.close();
             drop(self.posts.take());
             let nobody_runs_it = self.seat.as_ref().is_some_and(|seat| seat.give_up());
@@ -94,8 +96,8 @@ impl NativeLoop {
         self.find_keeper(sender, pid);
     }
 
-    /// The process that kept the loop while it waited in `poll_events/2` goes on. `true`: the VM
-    /// has sent it a `{select, ...}` that it has not taken yet.
+    /// The process that kept the loop while it waited in `poll_events/2` continues. Returns `true`
+    /// if the VM has sent it a `{select, ...}` that it has not received yet.
     pub fn waiter_leaves(self: &Arc<Self>, env: Env<'_>) -> bool {
         let sender = Sender::Scheduler(env);
         let pid = env.pid();
@@ -118,9 +120,9 @@ impl NativeLoop {
         message_sent
     }
 
-    /// The keeper `gone` keeps the loop no more: the node's router does, or nobody. Then a Python
-    /// thread waits by itself, and a loop driven from Erlang falls back to its timerfd and to
-    /// the processes that wait for it.
+    /// The keeper `gone` no longer keeps the loop: the node's router takes over, if there is one.
+    /// Otherwise a Python thread waits by itself, and a loop driven from Erlang falls back to its
+    /// timerfd and to the processes that wait for it.
     fn find_keeper(self: &Arc<Self>, sender: Sender<'_>, gone: &LocalPid) {
         let adopted = registry::default_router()
             .filter(|router| router != gone)
@@ -137,7 +139,7 @@ impl NativeLoop {
         }
     }
 
-    /// The poll set, if `pid` is who keeps it.
+    /// The poll set, if `pid` is its keeper.
     pub fn poll_set_kept_by(&self, pid: &LocalPid) -> Option<Ref<PollSet>> {
         let watch = locked(&self.watch);
         let kept = watch
@@ -147,7 +149,7 @@ impl NativeLoop {
         watch.poll_set.clone().filter(|_| kept)
     }
 
-    /// Has the VM watch the epoll set, for the keeper. Scheduler threads only.
+    /// Makes the VM watch the epoll set, for the keeper. Scheduler threads only.
     pub fn arm_if_needed(&self, env: Env<'_>) {
         let watch = locked(&self.watch);
         if let (Some(poll_set), Some(keeper)) = (&watch.poll_set, &watch.keeper) {
@@ -157,7 +159,7 @@ impl NativeLoop {
         }
     }
 
-    /// The keeper was asked by a sleeping Python thread (which has set the armed flag).
+    /// Arms at the request of a sleeping Python thread (which has set the armed flag).
     pub fn arm_for_keeper(&self, env: Env<'_>, poll_set: &Ref<PollSet>) {
         let watch = locked(&self.watch);
         match &watch.keeper {
@@ -169,18 +171,18 @@ impl NativeLoop {
 
     fn select(&self, env: Env<'_>, poll_set: &Ref<PollSet>, pid: &LocalPid) {
         let Some(fd) = self.core.raw_fd() else {
-            // Nobody waits on a set that is not there.
+            // There is no set, so no thread waits on it.
             return self.core.parking.forget_arming();
         };
         self.ever_armed.store(true, Ordering::Release);
         if !select::arm(env, fd, poll_set, pid) {
-            // The VM refused (it says why in its log): a sleeper must not trust the arming.
+            // The VM rejected it (it logs why): a sleeper must not rely on the arming.
             self.core.parking.forget_arming();
         }
     }
 
-    /// Asks the keeper to arm, from the thread that is about to sleep. `false`: there is nobody,
-    /// wait directly.
+    /// Asks the keeper to arm, from the thread that is about to sleep. Returns `false` if there is
+    /// no keeper: wait directly.
     pub fn request_arm(self: &Arc<Self>) -> bool {
         let (pid, poll_set) = {
             let watch = locked(&self.watch);

@@ -1,4 +1,4 @@
-//! Time: a loop whose thread sleeps is looked at when its next deadline comes.
+//! Deadlines: a loop whose thread sleeps is woken when its next deadline comes.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -8,17 +8,18 @@ use rustler::{Env, LocalPid};
 
 use super::{locked, Driver, NativeLoop};
 use crate::atoms;
-use crate::beam::message::{self, Sender};
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::loops::keeper::Role;
 
 /// A week.
 const MAX_BEAM_DELAY_MS: u64 = 7 * 24 * 3600 * 1000;
 
-/// How late a thread wakes by itself if nobody wakes it at its deadline.
+/// How late a thread wakes by itself if it is not woken at its deadline.
 const LATE_NS: u64 = 1_000_000;
 
 impl NativeLoop {
-    /// For a thread that is about to sleep until `deadline`: the longest it may sleep.
+    /// For a thread that is about to sleep until `deadline`: how long it may sleep at most.
     pub fn plan_sleep(&self, deadline: Option<u64>) -> Option<u64> {
         let left = deadline.map(|deadline| deadline.saturating_sub(now_ns()));
         if left.is_some_and(|left| left < self.policy.own_timer_ns) {
@@ -26,13 +27,13 @@ impl NativeLoop {
             return left;
         }
         self.plan_wake(Sender::Thread, deadline);
-        // Those who keep the deadline come before. The limit is for when they cannot: no fd was
-        // left for the timerfd, or the VM is too busy to be in time.
+        // Other mechanisms wake it at the deadline. This limit is for cases in which they cannot:
+        // there was no fd for the timerfd, or the VM is too busy to be in time.
         left.map(|left| left.saturating_add(LATE_NS))
     }
 
-    /// Sees to it that the loop is looked at when `deadline` comes, though its thread sleeps:
-    /// by the timerfd in the epoll set when it is near, else by the keeper's `send_after`.
+    /// Arranges that the loop is woken at `deadline`, though its thread sleeps: by the timerfd in
+    /// the epoll set when it is near, else by the keeper's `send_after`.
     pub fn plan_wake(&self, sender: Sender<'_>, deadline: Option<u64>) {
         let delay_ms = match plan_timer(now_ns(), deadline, &self.policy) {
             TimerPlan::Beam { delay_ms } => delay_ms,
@@ -45,11 +46,11 @@ impl NativeLoop {
         };
         let held = self.beam_timer.load(Ordering::Acquire);
         if held != 0 && held <= deadline {
-            // An earlier one comes anyway and plans again.
+            // An earlier timer is set, and plans again when it fires.
             return self.set_timerfd(None);
         }
         self.beam_timer.store(deadline, Ordering::Release);
-        // The VM refuses times beyond its own end. A timer that comes too early plans again.
+        // The VM rejects times beyond its own end. A timer that fires too early plans again.
         let request = (
             atoms::loop_timer(),
             self.id,
@@ -64,7 +65,7 @@ impl NativeLoop {
         }
     }
 
-    /// Who can hold a `send_after`: not a process that waits in `poll_events/2`.
+    /// The process that can hold a `send_after`: not one that waits in `poll_events/2`.
     fn timer_keeper(&self) -> Option<LocalPid> {
         let watch = locked(&self.watch);
         let keeper = watch.keeper.as_ref()?;
@@ -72,12 +73,12 @@ impl NativeLoop {
     }
 
     pub(in crate::loops) fn set_timerfd(&self, when: Option<u64>) {
-        // Fails only when the process has no fd left for the timerfd; then the thread's own
-        // wait still ends in time, and a parked one ends its sleep by itself a little later.
+        // Fails only when the process has no fd left for the timerfd; then the thread's own wait
+        // still ends in time, and a parked thread ends its sleep by itself a little later.
         let _ = self.core.set_timer(when);
     }
 
-    /// The keeper's `send_after` came.
+    /// The keeper's `send_after` fired.
     pub fn timer_fired(self: &Arc<Self>, env: Env<'_>) {
         self.beam_timer.store(0, Ordering::Release);
         match &self.driver {

@@ -1,0 +1,72 @@
+//! Reports handlers that blocked the loop: `loop.set_blocking_threshold`.
+//!
+//! Debug mode reports slow callbacks, at the price of debug mode. This reads the clock twice per
+//! callback, and costs nothing while no threshold is set.
+
+use event_loop::now_ns;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::class::{nanoseconds, Loop};
+use super::fd_table::Watcher;
+use crate::asyncio::handles::ready::Item;
+use crate::asyncio::turns::turn;
+use crate::io::transports::base::Transport;
+
+/// Makes the loop call `loop._handler_blocked(source, seconds)` for handlers that ran that long;
+/// None: never.
+#[pyfunction]
+#[pyo3(signature = (event_loop, seconds, /))]
+pub fn set_blocking_threshold(event_loop: &Bound<'_, Loop>, seconds: Option<f64>) -> PyResult<()> {
+    if seconds.is_some_and(|seconds| seconds.is_nan() || seconds < 0.0) {
+        return Err(PyValueError::new_err(
+            "the threshold must be a number of seconds that is not negative, or None",
+        ));
+    }
+    let limit = seconds.map(nanoseconds);
+    event_loop.get().threshold.set(event_loop.py(), limit);
+    Ok(())
+}
+
+/// Runs `item`; a handler that took `limit` nanoseconds or more is reported.
+pub fn run_timed(slf: &Bound<'_, Loop>, item: Item, limit: u64) -> PyResult<()> {
+    let py = slf.py();
+    // Taken first, because a callback that has run is dropped.
+    let source = source(py, &item);
+    let started = now_ns();
+    let result = turn::run_item(slf, item);
+    let took = now_ns().saturating_sub(started);
+    if took >= limit {
+        if let Some(source) = source {
+            slf.call_method1("_handler_blocked", (source, took as f64 / 1e9))?;
+        }
+    }
+    result
+}
+
+/// For debug mode: as `loop._run_handle_debug`, for the operations of native transports, which have
+/// no handle.
+pub fn run_debugged(
+    slf: &Bound<'_, Loop>,
+    transport: &Bound<'_, Transport>,
+    action: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    let started = now_ns();
+    let result = action();
+    let took = now_ns().saturating_sub(started);
+    slf.call_method1("_transport_took", (transport, took as f64 / 1e9))?;
+    result
+}
+
+/// The source to report: the callback itself, a transport, an operation on a socket.
+fn source(py: Python<'_>, item: &Item) -> Option<Py<PyAny>> {
+    match item {
+        Item::Callback(handle) | Item::Io(Watcher::Callback(handle), _) => {
+            handle.get().callback(py)
+        }
+        Item::Io(Watcher::Transport(transport), _) | Item::Start(transport, ..) => {
+            Some(transport.clone_ref(py).into_any())
+        }
+        Item::Io(Watcher::Operation(operation), _) => Some(operation.clone_ref(py).into_any()),
+    }
+}

@@ -1,0 +1,488 @@
+//! `_native.Loop`: the native base of `erlang_loop.ErlangEventLoop`.
+//!
+//! It contains what runs for every callback: the ready queue, timers, fds, the turn. Everything
+//! rare comes from asyncio's own loop, the other base of that class. `call_soon` and similar
+//! methods are in `methods`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use event_loop::{now_ns, Direction, NumberMap, TimerHeap, WaitPolicy};
+use pyo3::exceptions::PyValueError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple, PyWeakrefReference};
+
+use super::callers::Callers;
+use super::clock as loop_clock;
+use super::clock::Clock;
+use super::fd_callbacks::MODE;
+use super::fd_table::FdTable;
+use super::given;
+use super::given::TakeRequests;
+use super::read_buffer::ReadBuffer;
+use super::requested::Requested;
+use crate::asyncio::handles::handle::{Call, Handle};
+use crate::asyncio::handles::ready::{Item, ReadyQueue};
+use crate::asyncio::handles::timer_handle::Scheduled;
+use crate::asyncio::turns::between::Waiting as Beside;
+use crate::asyncio::turns::turn;
+use crate::asyncio::turns::waiting::Waiting;
+use crate::beam::message;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::cpython::cells::gil_cell::GilCell;
+use crate::cpython::cells::gil_slot::GilSlot;
+use crate::cpython::cells::gil_value::GilValue;
+use crate::cpython::errors;
+use crate::cpython::interrupt::Interruptible;
+use crate::cpython::process::stacks;
+use crate::io::stream::transport::StreamTransport;
+use crate::io::transports::base::Transport;
+use crate::loops::Origin;
+use crate::loops::{registry, LoopRef, NativeLoop, Pulse};
+
+#[pyclass(subclass, frozen, module = "erlang_loop._native")]
+pub struct Loop {
+    /// False while CPython creates the object: creating the `__dict__` of an instance of a Python
+    /// subclass may start the collector, which then sees these fields as zeroes.
+    pub born: bool,
+    /// `close()` drops it, and with it the fds.
+    pub native: GilCell<Option<Arc<NativeLoop>>>,
+    pub id: u64,
+    /// Kept by an isolated loop: its worker holds the same resource.
+    reference: Option<Ref<LoopRef>>,
+    pub debug: GilValue<bool>,
+    pub stopping: GilValue<bool>,
+    pub closed: GilValue<bool>,
+    /// `threading.get_ident()` of the thread that runs the loop.
+    thread: GilValue<Option<u64>>,
+    pub ready: GilCell<ReadyQueue>,
+    pub timers: GilCell<TimerHeap<Scheduled>>,
+    pub clock: GilValue<Clock>,
+    pub fds: GilCell<FdTable>,
+    /// Absent while a thread waits.
+    pub waiting: GilCell<Option<Box<Waiting>>>,
+    /// Whether something waits in `beside`.
+    pub between: GilValue<bool>,
+    /// Microtasks, and callbacks of other priorities.
+    pub beside: GilCell<Beside>,
+    /// Nanoseconds after which a handler is reported (`blocking`).
+    pub threshold: GilValue<Option<u64>>,
+    /// When the loop last began to wait.
+    pub rests_since: GilValue<u64>,
+    /// `_before_sleep()` is to be called.
+    pub before_sleep: GilValue<bool>,
+    /// Counts callbacks, so that a transport knows whether it wrote in this one before.
+    pub callbacks: GilValue<u64>,
+    /// The callbacks, as the watchdog interrupts them.
+    pub interruptible: Arc<Interruptible>,
+    /// Transports with data that is sent at the end of the callback.
+    pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
+    pub read_buffer: GilCell<ReadBuffer>,
+    /// The asyncio tasks that Erlang waits for, by the number of the request.
+    pub requested: GilCell<NumberMap<Requested>>,
+    /// The callers of these and of earlier tasks.
+    pub callers: GilCell<Callers>,
+    pub task_factory: GilSlot<Py<PyAny>>,
+    /// See `futures`.
+    pub named_loop: GilSlot<Py<PyDict>>,
+    pub named_task: GilSlot<Py<PyDict>>,
+    /// Started by Erlang: its end is orderly, see `runners::carried`.
+    pub served: bool,
+    /// Of a loop that Erlang started.
+    pub take_requests: Option<TakeRequests>,
+    /// Its init code has ended: it takes requests.
+    pub is_begun: GilValue<bool>,
+    /// The process that started it, if Erlang did.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// Converts seconds on the loop's clock to nanoseconds, rounded up so that nothing is early.
+/// Negative times and NaN mean "now", infinity means never.
+pub fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).ceil() as u64
+}
+
+#[pymethods]
+impl Loop {
+    /// `spin` and `direct_wait` (seconds) set how the loop waits before it parks; 0 turns the step
+    /// off.
+    #[new]
+    #[pyo3(signature = (isolated=false, *, spin=None, direct_wait=None))]
+    fn new(isolated: bool, spin: Option<f64>, direct_wait: Option<f64>) -> PyResult<Self> {
+        let mut policy = WaitPolicy::default();
+        for (value, name) in [(spin, "spin"), (direct_wait, "direct_wait")] {
+            if value.is_some_and(|seconds| !(0.0..=3600.0).contains(&seconds)) {
+                let text = format!("{name} must be between 0 and 3600 seconds");
+                return Err(PyValueError::new_err(text));
+            }
+        }
+        if let Some(spin) = spin {
+            policy.spin_max_ns = nanoseconds(spin);
+            policy.spin_start_ns = policy.spin_start_ns.min(policy.spin_max_ns);
+        }
+        if let Some(direct) = direct_wait {
+            policy.wait_directly(nanoseconds(direct));
+        }
+        let given = given::take_given();
+        let served = given.is_some();
+        let take_requests = given.as_ref().map(|given| given.take_requests);
+        let (native, waiting, origin) = match given {
+            Some(given) => {
+                let waiting = Waiting::new(&given.native).noting(given.load);
+                (given.native, waiting, Some(given.origin))
+            }
+            None => {
+                let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
+                let waiting = Waiting::new(&native);
+                (native, waiting, None)
+            }
+        };
+        let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
+        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
+            // Without a router (the application is not running) the loop waits by itself.
+            let request = (crate::atoms::start_worker(), reference.clone());
+            let _ = message::send(Sender::Thread, &router, request);
+        }
+        Ok(Loop {
+            born: true,
+            waiting: GilCell::new(Some(Box::new(waiting))),
+            id: native.id,
+            interruptible: native.pulse.callbacks.clone(),
+            native: GilCell::new(Some(native)),
+            reference,
+            debug: GilValue::default(),
+            stopping: GilValue::default(),
+            closed: GilValue::default(),
+            thread: GilValue::default(),
+            ready: GilCell::default(),
+            timers: GilCell::default(),
+            clock: GilValue::default(),
+            fds: GilCell::default(),
+            rests_since: GilValue::default(),
+            before_sleep: GilValue::default(),
+            between: GilValue::default(),
+            beside: GilCell::default(),
+            threshold: GilValue::default(),
+            callbacks: GilValue::new(1),
+            unflushed: GilCell::default(),
+            read_buffer: GilCell::default(),
+            requested: GilCell::default(),
+            callers: GilCell::default(),
+            task_factory: GilSlot::new(None),
+            named_loop: GilSlot::new(None),
+            named_task: GilSlot::new(None),
+            served,
+            take_requests,
+            is_begun: GilValue::default(),
+            origin,
+        })
+    }
+
+    // ---- the clock ----
+
+    /// Checks which `time` the class has, ours or a subclass's.
+    fn _look_at_clock(slf: &Bound<'_, Self>) -> PyResult<()> {
+        loop_clock::look_at_class(slf)
+    }
+
+    fn __setattr__(
+        slf: &Bound<'_, Self>,
+        name: &Bound<'_, PyString>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        loop_clock::set_attribute(slf, name, Some(value))
+    }
+
+    fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        loop_clock::set_attribute(slf, name, None)
+    }
+
+    // ---- fds ----
+
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_reader(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        Self::watch(slf, fd, Direction::Read, MODE, handle)
+    }
+
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_writer(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: Bound<'_, PyAny>,
+        args: Bound<'_, PyTuple>,
+    ) -> PyResult<Py<Handle>> {
+        slf.get().check_closed(slf.py())?;
+        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        Self::watch(slf, fd, Direction::Write, MODE, handle)
+    }
+
+    fn _remove_reader(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.unwatch(fd, Direction::Read)
+    }
+
+    fn _remove_writer(&self, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.unwatch(fd, Direction::Write)
+    }
+
+    /// `(reader, writer)` of an fd, for the `_selector` view.
+    fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
+        self.fds.with(py, |fds| {
+            (
+                fds.handle(py, fd, Direction::Read),
+                fds.handle(py, fd, Direction::Write),
+            )
+        })
+    }
+
+    /// The fds that have a reader or a writer.
+    fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
+        self.fds.with(py, |fds| fds.fds())
+    }
+
+    /// The transport of an fd.
+    fn _transport_of(&self, py: Python<'_>, fd: i32) -> Option<Py<PyAny>> {
+        self.transport_of(py, fd)
+    }
+
+    /// All transports over sockets, with their fds.
+    fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
+        self.fds.with(py, |fds| fds.transports(py))
+    }
+
+    /// Lists a transport that is not ours, or that was removed before.
+    fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = transport.py();
+        if let Ok(ours) = transport.cast::<Transport>() {
+            ours.get().listed.set(py, true);
+            if ours.get().is_watching(py) {
+                return Ok(());
+            }
+        }
+        let weak = PyWeakrefReference::new(transport)?.unbind();
+        drop(self.fds.with(py, |fds| fds.list(fd, weak)));
+        Ok(())
+    }
+
+    /// False if there was none.
+    fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
+        let (taken, watched) = self
+            .fds
+            .with(py, |fds| (fds.unlist(fd), fds.watching_transport(py, fd)));
+        let unlisted = watched.is_some_and(|transport| transport.get().listed.replace(py, false));
+        taken.is_some() || unlisted
+    }
+
+    // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
+
+    fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        // Native transports are in the same queue; they have no handle.
+        let cloned = |item: &Item| item.callback().map(|handle| handle.clone_ref(py));
+        self.ready
+            .with(py, |ready| ready.iter().filter_map(cloned).collect())
+    }
+
+    fn _ready_append(&self, py: Python<'_>, handle: Py<Handle>) {
+        self.push(py, handle);
+    }
+
+    fn _ready_clear(&self, py: Python<'_>) {
+        drop(self.ready.replace(py, VecDeque::new()));
+    }
+
+    /// In no order.
+    fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
+        let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
+        self.timers
+            .with(py, |timers| timers.iter().map(cloned).collect())
+    }
+
+    fn _timers_clear(&self, py: Python<'_>) {
+        drop(self.timers.replace(py, TimerHeap::new()));
+    }
+
+    /// Wakes the loop from any thread, as asyncio's own loops do by writing to a pipe.
+    fn _write_to_self(&self, py: Python<'_>) {
+        self.wake(py);
+    }
+
+    // ---- running ----
+
+    /// One turn: wait if there is nothing to run, then run what is ready. May be called in a
+    /// callback of the same loop, which then continues.
+    fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        loop_clock::look_at_class(slf)?;
+        let py = slf.py();
+        let this = slf.get();
+        let mut is_inside = false;
+        this.with_pulse(py, |pulse| {
+            is_inside = pulse.is_awake();
+            pulse.runs_on(stacks::this_thread());
+        });
+        let result = turn::run(slf);
+        this.with_pulse(py, |pulse| match is_inside {
+            true => pulse.turned(now_ns()),
+            false => pulse.rests(),
+        });
+        result
+    }
+
+    /// Turns until `stop()`.
+    fn _run_turns(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        loop_clock::look_at_class(slf)?;
+        this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));
+        let result = loop {
+            let result = turn::run(slf);
+            if result.is_err() || this.stopping.get(slf.py()) {
+                break result;
+            }
+        };
+        this.with_pulse(slf.py(), Pulse::rests);
+        result
+    }
+
+    /// Makes the next turn that has nothing to run call `_before_sleep()`, once.
+    fn _call_before_sleep(&self, py: Python<'_>) {
+        self.before_sleep.set(py, true);
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        self.stopping.set(py, true);
+    }
+
+    pub fn is_running(&self, py: Python<'_>) -> bool {
+        self.thread.get(py).is_some()
+    }
+
+    /// Ends the native loop: the last step of `close()`.
+    fn _close_native(&self, py: Python<'_>) {
+        let ready = self.ready.replace(py, VecDeque::new());
+        let timers = self.timers.replace(py, TimerHeap::new());
+        let fds = self.fds.replace(py, FdTable::default());
+        let requested = self.requested.replace(py, NumberMap::default());
+        let callers = self.callers.replace(py, Callers::default());
+        let beside = self.beside.with(py, |beside| beside.take_all());
+        let native = self.native.replace(py, None);
+        drop((self.named_loop.take(py), self.named_task.take(py)));
+        py.detach(|| native.map(|native| native.close(Sender::Thread)));
+        drop((ready, timers, fds, requested, callers, beside));
+    }
+
+    // ---- attributes of asyncio's loops that live here ----
+
+    #[getter(_debug)]
+    fn debug_attribute(&self, py: Python<'_>) -> bool {
+        self.debug.get(py)
+    }
+
+    #[setter(_debug)]
+    fn set_debug_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.debug.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_stopping)]
+    fn stopping_attribute(&self, py: Python<'_>) -> bool {
+        self.stopping.get(py)
+    }
+
+    #[setter(_stopping)]
+    fn set_stopping_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.stopping.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_closed)]
+    fn closed_attribute(&self, py: Python<'_>) -> bool {
+        self.closed.get(py)
+    }
+
+    #[setter(_closed)]
+    fn set_closed_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.closed.set(value.py(), value.is_truthy()?);
+        Ok(())
+    }
+
+    #[getter(_task_factory)]
+    fn task_factory_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.task_factory.cloned(py)
+    }
+
+    #[setter(_task_factory)]
+    fn set_task_factory_attribute(&self, py: Python<'_>, value: Option<Py<PyAny>>) {
+        drop(self.task_factory.replace(py, value));
+    }
+
+    #[getter(_thread_id)]
+    fn thread_attribute(&self, py: Python<'_>) -> Option<u64> {
+        self.thread.get(py)
+    }
+
+    #[setter(_thread_id)]
+    fn set_thread_attribute(&self, py: Python<'_>, value: Option<u64>) {
+        self.thread.set(py, value);
+    }
+
+    /// Identifies the native loop of an isolated loop; None for a shared one.
+    #[getter(_loop_handle)]
+    fn loop_handle(&self) -> Option<u64> {
+        (self.served || self.reference.is_some()).then_some(self.id)
+    }
+
+    /// What the loop has done so far.
+    fn _counters(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<&'static str, u64>> {
+        Ok(self.native(py)?.core.counters.snapshot().iter().collect())
+    }
+
+    // ---- garbage collection ----
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if !self.born {
+            return Ok(());
+        }
+        self.task_factory.visit(|factory| visit.call(factory))?;
+        self.named_loop.visit(|named| visit.call(named))?;
+        self.named_task.visit(|named| visit.call(named))?;
+        self.ready
+            .try_visit(|ready| ready.iter().try_for_each(|item| item.traverse(visit)))?;
+        self.beside.try_visit(|beside| beside.traverse(visit))?;
+        self.timers
+            .try_visit(|timers| timers.iter().try_for_each(|timer| timer.traverse(visit)))?;
+        self.unflushed
+            .try_visit(|unflushed| unflushed.iter().try_for_each(|one| visit.call(one)))?;
+        self.requested
+            .try_visit(|tasks| tasks.values().try_for_each(|task| task.traverse(visit)))?;
+        self.callers.try_visit(|callers| callers.traverse(visit))?;
+        self.fds.try_visit(|fds| fds.traverse(visit))
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        drop(self.ready.replace(py, VecDeque::new()));
+        drop(self.beside.with(py, |beside| beside.take_all()));
+        drop(self.timers.replace(py, TimerHeap::new()));
+        drop(self.unflushed.replace(py, Vec::new()));
+        drop(self.requested.replace(py, NumberMap::default()));
+        drop(self.callers.replace(py, Callers::default()));
+        drop(self.fds.replace(py, FdTable::default()));
+        drop((self.task_factory.take(py), self.named_loop.take(py)));
+        drop(self.named_task.take(py));
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // The program never closed it: release its resources in the VM.
+        if let Some(native) = self.native.take_owned() {
+            native.close(Sender::Thread);
+        }
+    }
+}

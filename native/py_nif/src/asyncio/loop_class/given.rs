@@ -1,0 +1,36 @@
+//! The arguments of a loop that Erlang started: its runner stores them here for the thread's next
+//! `_native.Loop`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use super::class::Loop;
+use crate::loops::load::Load;
+use crate::loops::{NativeLoop, Origin};
+
+/// Takes the requests of a loop that have arrived since its last turn.
+pub type TakeRequests = fn(&Bound<'_, Loop>) -> PyResult<()>;
+
+/// What the next `_native.Loop` created on this thread uses instead of a new native loop.
+pub struct Given {
+    pub native: Arc<NativeLoop>,
+    /// The runner's.
+    pub load: Arc<Load>,
+    pub origin: Arc<Origin>,
+    /// Called in each turn of the loop.
+    pub take_requests: TakeRequests,
+}
+
+thread_local! {
+    static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
+}
+
+pub fn give(given: Given) {
+    GIVEN.set(Some(given));
+}
+
+pub fn take_given() -> Option<Given> {
+    GIVEN.take()
+}

@@ -1,0 +1,28 @@
+//! `_native.Loop`, the native base of `erlang_loop.ErlangEventLoop`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`class`] | the class: its fields, rare methods, garbage collection |
+//! | [`methods`] | the methods that every callback calls |
+//! | [`core`](mod@core) | the loop for native code: queue a callback, watch an fd |
+//! | [`fd_table`], [`fd_callbacks`] | what is known of each fd; `add_reader` and `add_writer` |
+//! | [`futures`] | creating futures and tasks |
+//! | [`clock`] | the loop's clock, which a program may replace |
+//! | [`signals`] | signal handlers |
+//! | [`blocking`] | reporting slow handlers |
+//! | [`given`], [`requested`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
+//! | [`read_buffer`] | the memory for received data |
+
+pub mod blocking;
+pub mod callers;
+pub mod class;
+pub mod clock;
+pub mod core;
+pub mod fd_callbacks;
+pub mod fd_table;
+pub mod futures;
+pub mod given;
+pub mod methods;
+pub mod read_buffer;
+pub mod requested;
+pub mod signals;

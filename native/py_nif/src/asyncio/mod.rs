@@ -1,0 +1,15 @@
+//! The loop as Python sees it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`loop_class`] | `_native.Loop`, the native base of `ErlangEventLoop` |
+//! | [`turns`] | one turn: timeout, wait, take, run |
+//! | [`handles`] | callbacks that wait for their turn or their time |
+//! | [`origin`] | which process asked for the code that runs, as a context variable |
+//! | [`sleep`] | `py_event_loop._erlang_sleep` |
+
+pub mod handles;
+pub mod loop_class;
+pub mod origin;
+pub mod sleep;
+pub mod turns;

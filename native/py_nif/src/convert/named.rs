@@ -1,0 +1,93 @@
+//! Conversion of arguments, results and exceptions of requests, with the names that errors show.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use rustler::{Encoder, Env, Term};
+
+use super::error::{shortened, Step};
+use crate::atoms;
+use crate::convert;
+
+pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    let items = || list.decode::<rustler::ListIterator<'_>>();
+    let values: Option<Vec<_>> = items().ok().and_then(|items| {
+        items
+            .map(|item| convert::to_python(py, item).ok())
+            .collect()
+    });
+    match values {
+        Some(values) => PyTuple::new(py, values),
+        None => whole_list(py, list),
+    }
+}
+
+/// As one value, so that an error gives the position in the list.
+#[cold]
+fn whole_list<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    let list = convert::to_python(py, list).map_err(|error| error.within("args"))?;
+    match list.cast::<PyList>() {
+        Ok(list) => Ok(list.to_tuple()),
+        // A list never converts to anything else; if it did, the value would be a sequence.
+        Err(_) => list
+            .try_iter()?
+            .collect::<PyResult<Vec<_>>>()
+            .and_then(|all| PyTuple::new(py, all)),
+    }
+}
+
+/// Keyword arguments or variables, whose names are atoms or binaries. `root` is the name for all of
+/// them in errors: `kwargs["a"][0]: ...`.
+pub fn keywords<'py>(
+    py: Python<'py>,
+    root: &'static str,
+    map: Term<'_>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(pairs) = rustler::MapIterator::new(map) else {
+        return Ok(None);
+    };
+    let mut keywords = None;
+    for (key, value) in pairs {
+        let name = match key.atom_to_string() {
+            Ok(name) => name,
+            Err(_) => key.decode::<&str>().map(str::to_owned).map_err(|_| {
+                let key = shortened(format!("{key:?}"));
+                let text = format!("{root}: a name must be an atom or a UTF-8 binary, not {key}");
+                PyTypeError::new_err(text)
+            })?,
+        };
+        let value = convert::to_python(py, value).map_err(|mut error| {
+            error.step(Step::Key(shortened(format!("{name:?}"))));
+            error.within(root)
+        })?;
+        let keywords = keywords.get_or_insert_with(|| PyDict::new(py));
+        if keywords.contains(&name)? {
+            let text = format!("two keywords are named '{name}': an atom and a binary");
+            return Err(PyTypeError::new_err(text));
+        }
+        keywords.set_item(name, value)?;
+    }
+    Ok(keywords)
+}
+
+/// `{ok, Value}`; `{error, Exception}` also if the value cannot cross.
+pub fn result<'a>(env: Env<'a>, outcome: &PyResult<Bound<'_, PyAny>>, py: Python<'_>) -> Term<'a> {
+    let error = match outcome {
+        Ok(value) => match convert::to_term(env, value) {
+            Ok(term) => return (atoms::ok(), term).encode(env),
+            Err(error) => &error.within("result").into(),
+        },
+        Err(error) => error,
+    };
+    (atoms::error(), exception(env, py, error)).encode(env)
+}
+
+/// One item of a stream.
+pub fn item<'a>(env: Env<'a>, item: &Bound<'_, PyAny>) -> PyResult<Term<'a>> {
+    Ok(convert::to_term(env, item).map_err(|error| error.within("item"))?)
+}
+
+/// An exception as a term.
+pub fn exception<'a>(env: Env<'a>, py: Python<'_>, error: &PyErr) -> Term<'a> {
+    convert::exception::to_term(env, py, error)
+}

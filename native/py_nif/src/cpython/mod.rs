@@ -1,0 +1,24 @@
+//! CPython's C API made safe: the interpreter and its threads, callbacks in their contexts,
+//! arguments, and state that the GIL guards. It uses `beam` and knows neither loops nor requests.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`process`] | Python in this process: start, main thread, end, forked copies |
+//! | [`cells`] | fields of Python objects that Rust changes |
+//! | [`context`] | calling a callback in its `contextvars` context |
+//! | [`arguments`], [`fast_method`], [`method_calls`] | calls in both directions without tuples and bound methods |
+//! | [`errors`], [`interrupt`] | exceptions; raising one in another thread's call |
+//! | [`collector`] | pausing the garbage collector |
+//! | [`spinning`], [`offer`] | spinning before sleeping |
+
+pub mod arguments;
+pub mod cells;
+pub mod collector;
+pub mod context;
+pub mod errors;
+pub mod fast_method;
+pub mod interrupt;
+pub mod method_calls;
+pub mod offer;
+pub mod process;
+pub mod spinning;

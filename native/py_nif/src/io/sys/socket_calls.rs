@@ -1,0 +1,227 @@
+//! Non-blocking system calls on sockets, by fd number.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::RawFd;
+
+use super::address::Address;
+
+/// What a call on a non-blocking fd can return besides its result.
+pub enum Stop {
+    /// There is nothing at the moment.
+    WouldBlock,
+    Failed(i32),
+}
+
+pub fn answer(result: isize) -> Result<usize, Stop> {
+    match usize::try_from(result) {
+        Ok(count) => Ok(count),
+        Err(_) => {
+            let code = last_error();
+            match code {
+                libc::EAGAIN | libc::EINTR => Err(Stop::WouldBlock),
+                _ => Err(Stop::Failed(code)),
+            }
+        }
+    }
+}
+
+fn last_error() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
+    // SAFETY: the buffer is exclusively ours and has the given length.
+    answer(unsafe { kernel_recv(fd, buffer.as_mut_ptr(), buffer.len()) })
+}
+
+/// `recv` without what glibc does for threads that may be cancelled, which ours are not: two atomic
+/// operations per call.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    let nobody = std::ptr::null_mut::<u8>();
+    // SAFETY: as for `recv`, ensured by the caller.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, memory, length, 0, nobody, nobody) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
+    // SAFETY: ensured by the caller.
+    unsafe { libc::recv(fd, memory.cast(), length, 0) }
+}
+
+/// As [`kernel_recv`], for `send`. MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
+#[cfg(target_os = "linux")]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    let (flags, nobody) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
+    // SAFETY: as for `send`, ensured by the caller.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, memory, length, flags, nobody, 0) as isize }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
+    // SAFETY: ensured by the caller.
+    unsafe { libc::send(fd, memory.cast(), length, libc::MSG_NOSIGNAL) }
+}
+
+/// As `recv`, for a socket of the program, which may be blocking.
+pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
+    let flags = libc::MSG_DONTWAIT;
+    // SAFETY: as in `recv`.
+    answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+}
+
+/// Receives into memory that belongs to a Python object.
+///
+/// # Safety
+/// `memory` must be writable for `length` bytes during the call (an exported buffer).
+pub unsafe fn recv_into(fd: RawFd, memory: *mut u8, length: usize) -> Result<usize, Stop> {
+    // SAFETY: by the contract above.
+    answer(unsafe { kernel_recv(fd, memory, length) })
+}
+
+pub fn send(fd: RawFd, data: &[u8]) -> Result<usize, Stop> {
+    // SAFETY: only reads the data, which has the given length.
+    answer(unsafe { kernel_send(fd, data.as_ptr(), data.len()) })
+}
+
+/// Sends the pieces in one call.
+pub fn send_pieces(fd: RawFd, pieces: &[io::IoSlice<'_>]) -> Result<usize, Stop> {
+    // SAFETY: `IoSlice` is guaranteed to be an `iovec`; the header lives during the call.
+    answer(unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = pieces.as_ptr() as *mut libc::iovec;
+        header.msg_iovlen = pieces.len() as _;
+        libc::sendmsg(fd, &header, libc::MSG_NOSIGNAL)
+    })
+}
+
+pub fn shutdown_write(fd: RawFd) -> Result<(), i32> {
+    // SAFETY: no memory involved.
+    match unsafe { libc::shutdown(fd, libc::SHUT_WR) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+/// Makes the socket send small pieces at once, as asyncio does; a socket that is not TCP rejects
+/// this, which is fine.
+pub fn set_nodelay(fd: RawFd) {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is an int, as its length says.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+}
+
+/// Receives a datagram and its sender's address.
+pub fn recv_from(fd: RawFd, buffer: &mut [u8], from: &mut Address) -> Result<usize, Stop> {
+    let memory = buffer.as_mut_ptr().cast();
+    // SAFETY: the buffer and the address are exclusively ours and have the given lengths.
+    answer(unsafe {
+        let address = from.as_mut_ptr();
+        libc::recvfrom(fd, memory, buffer.len(), 0, address, from.length_mut())
+    })
+}
+
+/// The maximum number of datagrams per call.
+pub const DATAGRAMS: usize = 4;
+
+/// Receives datagrams, each into its part of the buffer. Returns how many; `into` gets their
+/// lengths and senders.
+pub fn recv_several(
+    fd: RawFd,
+    buffer: &mut [u8],
+    into: &mut [(usize, Address); DATAGRAMS],
+) -> Result<usize, Stop> {
+    let part = buffer.len() / DATAGRAMS;
+    // SAFETY: all zeroes is a valid header (and iovec) that points to nothing.
+    let mut pieces: [libc::iovec; DATAGRAMS] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut headers: [libc::mmsghdr; DATAGRAMS] = unsafe { std::mem::zeroed() };
+    for (index, memory) in buffer.chunks_exact_mut(part).take(DATAGRAMS).enumerate() {
+        pieces[index].iov_base = memory.as_mut_ptr().cast();
+        pieces[index].iov_len = part;
+        let header = &mut headers[index].msg_hdr;
+        header.msg_iov = &raw mut pieces[index];
+        header.msg_iovlen = 1;
+        header.msg_name = into[index].1.as_mut_ptr().cast();
+        header.msg_namelen = into[index].1.length();
+    }
+    // SAFETY: the headers point to parts of the buffer and to addresses, all exclusively ours and
+    // of the given lengths, during the call.
+    let count = answer(unsafe {
+        let most = DATAGRAMS as libc::c_uint;
+        libc::recvmmsg(fd, headers.as_mut_ptr(), most, 0, std::ptr::null_mut()) as isize
+    })?;
+    for (header, (length, from)) in headers.iter().zip(into.iter_mut()).take(count) {
+        *length = header.msg_len as usize;
+        *from.length_mut() = header.msg_hdr.msg_namelen;
+    }
+    Ok(count)
+}
+
+pub fn send_to(fd: RawFd, data: &[u8], to: &Address) -> Result<usize, Stop> {
+    let flags = libc::MSG_NOSIGNAL;
+    // SAFETY: only reads the data, and an address of its true length.
+    answer(unsafe {
+        libc::sendto(
+            fd,
+            data.as_ptr().cast(),
+            data.len(),
+            flags,
+            to.as_ptr(),
+            to.length(),
+        )
+    })
+}
+
+/// The address that a socket is bound to; without a family if it is unknown.
+pub fn own_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: the address is exclusively ours and has the given length. What the call does not fill
+    // in stays zero, which means no family.
+    unsafe { libc::getsockname(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// As [`own_address`], for the other end.
+pub fn peer_address(fd: RawFd) -> Address {
+    let mut found = Address::empty();
+    // SAFETY: as in `own_address`.
+    unsafe { libc::getpeername(fd, found.as_mut_ptr(), found.length_mut()) };
+    found
+}
+
+/// Opens a TCP socket: non-blocking and close-on-exec.
+pub fn open_stream(family: libc::c_int) -> Result<RawFd, i32> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory involved.
+    match unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) } {
+        fd if fd >= 0 => Ok(fd),
+        _ => Err(last_error()),
+    }
+}
+
+/// The error number, or 0.
+pub fn connect(fd: RawFd, to: &Address) -> i32 {
+    // SAFETY: an address of its true length.
+    match unsafe { libc::connect(fd, to.as_ptr(), to.length()) } {
+        0 => 0,
+        _ => last_error(),
+    }
+}
+
+/// Accepts a connection: non-blocking and close-on-exec.
+pub fn accept(fd: RawFd, from: &mut Address) -> Result<RawFd, Stop> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the address is exclusively ours and has the given length.
+    let accepted = unsafe { libc::accept4(fd, from.as_mut_ptr(), from.length_mut(), flags) };
+    answer(accepted as isize).map(|fd| fd as RawFd)
+}

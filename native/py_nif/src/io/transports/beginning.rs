@@ -1,0 +1,73 @@
+//! How a transport begins: `connection_made`, then reading, then completing its waiter.
+
+use event_loop::Direction;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::base::Transport;
+use super::kind::Kind;
+use super::server;
+use crate::asyncio::handles::ready::Item;
+use crate::asyncio::loop_class::class::Loop;
+use crate::cpython::arguments::Arguments;
+use crate::cpython::context;
+use crate::cpython::method_calls::complete;
+
+impl Transport {
+    /// Registers a new transport with its server and loop, and schedules its beginning.
+    pub fn begin(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let owner = this.owner(py)?;
+        if let Some(server) = this.server.cloned(py) {
+            if let Err(error) = server::attach(server.bind(py), slf) {
+                // The server was closed meanwhile and has not registered this transport.
+                drop(this.server.take(py));
+                if let Some(file) = this.file.take(py) {
+                    file.close(py)?;
+                }
+                return Err(error);
+            }
+        }
+        if this.kind.is_socket() {
+            Self::list(slf)?;
+        }
+        if let Some(protocol) = this.protocol.cloned(py) {
+            let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
+            let transport = slf.clone().into_any();
+            Loop::enqueue(&owner, made, Arguments::one(transport)?)?;
+        }
+        drop(
+            this.read_context
+                .replace(py, Some(context::copy_current(py)?)),
+        );
+        let waiter = waiter.map(|waiter| waiter.clone().unbind());
+        owner
+            .get()
+            .push_item(py, Item::Start(slf.clone().unbind(), waiter, false));
+        Ok(())
+    }
+
+    /// The second step of the beginning, after `connection_made`. The waiter is completed in any
+    /// case: if the fd cannot be watched, that is a separate error. `alone`: `connection_made`
+    /// queued nothing that has to run before data arrives, as it would on asyncio.
+    pub fn start(
+        slf: &Bound<'_, Self>,
+        waiter: Option<&Bound<'_, PyAny>>,
+        alone: bool,
+    ) -> PyResult<()> {
+        let watched = match Self::reads_at_start(slf)? {
+            true => Self::watch_again(slf, Direction::Read),
+            false => Ok(()),
+        };
+        if waiter.is_none() && alone && slf.get().kind == Kind::Stream && watched.is_ok() {
+            // The connection has no waiter, so no other callback comes between it and its data. The
+            // first data of a client has usually arrived by now: this saves one turn per connection
+            // (`bench/`: churn while busy).
+            Self::ready(slf, Direction::Read)?;
+            return Ok(());
+        }
+        waiter.map_or(Ok(()), complete)?;
+        watched
+    }
+}

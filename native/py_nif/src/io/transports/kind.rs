@@ -1,0 +1,100 @@
+//! Where the kinds of transports differ; the base calls this.
+
+use event_loop::Direction;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+use super::base::Transport;
+use crate::io::datagram::transport::DatagramTransport;
+use crate::io::pipes::read_pipe::ReadPipeTransport;
+use crate::io::pipes::write_pipe::WritePipeTransport;
+use crate::io::stream::transport::StreamTransport;
+
+/// How many there are.
+pub const KINDS: usize = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Stream,
+    Datagram,
+    ReadPipe,
+    WritePipe,
+}
+
+impl Kind {
+    pub fn is_socket(self) -> bool {
+        matches!(self, Kind::Stream | Kind::Datagram)
+    }
+
+    /// The class in `python/erlang_loop/transports.py` that `isinstance` sees.
+    pub fn class_name(self) -> &'static str {
+        match self {
+            Kind::Stream => "_ErlangSocketTransport",
+            Kind::Datagram => "_ErlangDatagramTransport",
+            Kind::ReadPipe => "_ErlangReadPipeTransport",
+            Kind::WritePipe => "_ErlangWritePipeTransport",
+        }
+    }
+
+    /// Whether an error comes from the network or the other end: such errors are usual ends of
+    /// connections.
+    pub fn expects(self, error: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self {
+            // A terminal that hangs up reports EIO; nothing else is expected of the read end.
+            Kind::ReadPipe if error.is_instance_of::<PyOSError>() => {
+                error.getattr("errno")?.eq(libc::EIO)
+            }
+            _ => Ok(error.is_instance_of::<PyOSError>()),
+        }
+    }
+}
+
+impl Transport {
+    /// The fd is ready, inside the context of the watch.
+    pub fn move_data(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        match (slf.get().kind, direction) {
+            (Kind::Stream, Direction::Read) => StreamTransport::read_ready(slf.cast()?),
+            (Kind::Stream, Direction::Write) => StreamTransport::write_ready(slf.cast()?),
+            (Kind::Datagram, Direction::Read) => DatagramTransport::read_ready(slf.cast()?),
+            (Kind::Datagram, Direction::Write) => DatagramTransport::write_ready(slf.cast()?),
+            (Kind::ReadPipe, Direction::Read) => ReadPipeTransport::read_ready(slf.cast()?),
+            (Kind::ReadPipe, Direction::Write) => Ok(()),
+            (Kind::WritePipe, Direction::Read) => WritePipeTransport::peer_closed(slf.cast()?),
+            (Kind::WritePipe, Direction::Write) => WritePipeTransport::write_ready(slf.cast()?),
+        }
+    }
+
+    /// Whether to watch for reading once the protocol has its transport.
+    pub fn reads_at_start(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        match slf.get().kind {
+            Kind::WritePipe => WritePipeTransport::watches_peer(slf.cast()?),
+            _ => Ok(slf.get().reads(slf.py())),
+        }
+    }
+
+    /// Sends what waits only for the end of the callback.
+    pub fn flush(slf: &Bound<'_, Self>) -> PyResult<()> {
+        match slf.get().kind {
+            Kind::Stream => StreamTransport::flush_deferred(slf.cast()?),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        match slf.get().kind {
+            Kind::Stream => StreamTransport::has_output(slf.cast()?),
+            Kind::Datagram => DatagramTransport::has_output(slf.cast()?),
+            Kind::ReadPipe => Ok(false),
+            Kind::WritePipe => WritePipeTransport::has_output(slf.cast()?),
+        }
+    }
+
+    pub fn discard_output(slf: &Bound<'_, Self>) -> PyResult<()> {
+        match slf.get().kind {
+            Kind::Stream => StreamTransport::discard_output(slf.cast()?),
+            Kind::Datagram => DatagramTransport::discard_output(slf.cast()?),
+            Kind::ReadPipe => Ok(()),
+            Kind::WritePipe => WritePipeTransport::discard_output(slf.cast()?),
+        }
+    }
+}

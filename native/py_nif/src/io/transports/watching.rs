@@ -1,0 +1,131 @@
+//! Watching a transport's fd: when it is watched, and what happens when it is ready.
+
+use event_loop::Direction;
+use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
+
+use super::base::Transport;
+use crate::asyncio::loop_class::class::Loop;
+use crate::asyncio::loop_class::fd_callbacks::{watch_error, MODE};
+use crate::asyncio::loop_class::fd_table::Watcher;
+use crate::cpython::cells::gil_slot::GilSlot;
+use crate::cpython::cells::gil_value::GilValue;
+use crate::cpython::context;
+
+impl Transport {
+    fn flag(&self, direction: Direction) -> &GilValue<bool> {
+        match direction {
+            Direction::Read => &self.reading,
+            Direction::Write => &self.writing,
+        }
+    }
+
+    fn context(&self, direction: Direction) -> &GilSlot<Py<PyAny>> {
+        match direction {
+            Direction::Read => &self.read_context,
+            Direction::Write => &self.write_context,
+        }
+    }
+
+    /// Reading and writing run in the context of the code that calls this.
+    pub fn watch(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.flag(direction).get(py) {
+            return Ok(());
+        }
+        let fresh = context::copy_current(py)?;
+        drop(this.context(direction).replace(py, Some(fresh)));
+        Self::watch_again(slf, direction)
+    }
+
+    /// As [`watch`](Self::watch), in the context that is set already.
+    pub fn watch_again(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let owner = this.owner(py)?;
+        let native = owner.get().native(py)?;
+        let core = &native.core;
+        core.watch(this.fd, direction, 0, MODE)
+            .map_err(watch_error)?;
+        this.flag(direction).set(py, true);
+        let watcher = Watcher::Transport(slf.clone().unbind());
+        Loop::set_watcher(&owner, this.fd, direction, watcher.into())?;
+        if this.kind.is_socket() {
+            // The watch records the fd's owner.
+            drop(owner.get().fds.with(py, |fds| fds.unlist(this.fd)));
+        }
+        Ok(())
+    }
+
+    pub fn unwatch(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.flag(direction).replace(py, false) {
+            return Ok(());
+        }
+        if let Some(owner) = this.owner.cloned(py) {
+            drop(owner.get().remove_watcher(py, this.fd, direction));
+        }
+        let unseen = !this.is_watching(py) && !this.closing.get(py);
+        match unseen && this.kind.is_socket() && this.listed.get(py) {
+            true => Self::list(slf),
+            false => Ok(()),
+        }
+    }
+
+    pub fn is_watching(&self, py: Python<'_>) -> bool {
+        self.reading.get(py) || self.writing.get(py)
+    }
+
+    /// Records the fd's owner in the loop while the transport does not watch it.
+    pub fn list(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let weak = PyWeakrefReference::new(slf)?.unbind();
+        let owner = slf.get().owner(py)?;
+        let old = owner.get().fds.with(py, |fds| fds.list(slf.get().fd, weak));
+        drop(old);
+        Ok(())
+    }
+
+    /// The fd is ready. The turn calls this, also for a watch that may have ended since.
+    pub fn ready(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        let active = this.flag(direction).get(py) && this.lost.get(py) == 0;
+        let Some(context) = this.context(direction).cloned(py).filter(|_| active) else {
+            return Ok(());
+        };
+        let context = context.into_bound(py);
+        context::enter(py, context.as_unbound())?;
+        let result = Self::move_data(slf, direction);
+        context::leave(py, context.as_unbound())?;
+        result
+    }
+
+    pub fn reads(&self, py: Python<'_>) -> bool {
+        !self.closing.get(py) && !self.paused.get(py)
+    }
+
+    pub fn pause_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.reads(py) {
+            this.paused.set(py, true);
+            Self::unwatch(slf, Direction::Read)?;
+            Self::log_debug(slf, "%r pauses reading")?;
+        }
+        Ok(())
+    }
+
+    pub fn resume_reading(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.closing.get(py) && this.paused.get(py) {
+            this.paused.set(py, false);
+            Self::watch(slf, Direction::Read)?;
+            Self::log_debug(slf, "%r resumes reading")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,480 @@
+//! Runs a request: finds the function, converts its arguments, calls it, replies.
+//!
+//! Called on call threads, and on a loop's thread for coroutine functions. Every exception becomes
+//! the reply: `SystemExit` ends neither a thread nor the node.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError, PySyntaxError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use super::call_mailbox;
+use super::call_threads;
+use super::call_threads::Job;
+use super::function::Function;
+use super::plain;
+use super::plain::PlainArguments;
+use super::plain_streams::Slice;
+use super::reports;
+use super::request::{Given, Request, What};
+use super::task::{Place, Task};
+use crate::asyncio::origin;
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::convert::named;
+use crate::cpython::context;
+use crate::cpython::process::forked;
+use crate::loops::{NativeLoop, Refused, Work};
+use crate::output::lines;
+use crate::questions::chain;
+
+/// Runs a request on a call thread; awaitables go to `home`.
+pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
+    let task = request.task.clone();
+    let begun = match &request.what {
+        What::Call(function) if !function.is_known() => Place::Lookup,
+        _ => Place::CallThread,
+    };
+    if !task.begin(begun) {
+        return settle(&task, home.as_ref());
+    }
+    let Some(context) = context_of(py, &task, home.as_ref()) else {
+        return;
+    };
+    let asked_for = request.asked_for.clone();
+    let outcome = context::within(py, &context, || {
+        chain::within(asked_for, || {
+            let outcome = perform(py, &request);
+            forked::end_if_copy(py, &outcome);
+            outcome
+        })
+    });
+    call_mailbox::call_ended(py);
+    // The output comes before the reply, and before another thread continues.
+    lines::end(&task.origin.target());
+    let home = home.as_ref();
+    match outcome {
+        Ok(Performed::NotWanted) => settle(&task, home),
+        Ok(Performed::IsForLoop) => send_to_loop(py, request, home),
+        Ok(Performed::Value(value)) if is_awaitable(&value) => hand_over(&request, value, home),
+        Ok(Performed::Value(value)) if task.is_stream && is_async_iterable(&value) => {
+            hand_over(&request, value, home);
+        }
+        Ok(Performed::Value(value)) if task.is_stream => {
+            Slice::new(task, value.unbind(), home.cloned(), context).run(py);
+        }
+        Ok(Performed::Value(value)) => finish(py, &task, Ok(value), home),
+        Err(error) => finish(py, &task, Err(error), home),
+    }
+}
+
+/// Finds the function of a request, on a reserve thread that calls no function: the request then
+/// goes to its loop or to the call threads.
+pub fn look_up(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
+    let task = request.task.clone();
+    let What::Call(function) = &request.what else {
+        return task.fail(Sender::Thread, Refused::Down.atom());
+    };
+    if !task.begin(Place::Lookup) {
+        return settle(&task, home.as_ref());
+    }
+    let Some(context) = context_of(py, &task, home.as_ref()) else {
+        return;
+    };
+    let found = context::within(py, &context, || {
+        find(py, function, true).map(|callable| learn(&callable, function, task.is_stream))
+    });
+    // A module may fork while it is imported.
+    forked::end_if_copy(py, &found);
+    lines::end(&task.origin.target());
+    match found {
+        Ok(true) => send_to_loop(py, request, home.as_ref()),
+        Ok(false) if !task.requeue() => settle(&task, home.as_ref()),
+        Ok(false) => {
+            call_threads::post_or_fail(Job::Call { request, home });
+        }
+        Err(error) => finish(py, &task, Err(error), home.as_ref()),
+    }
+}
+
+/// `None`: there was no memory for it, and the reply says so.
+fn context_of(
+    py: Python<'_>,
+    task: &Ref<Task>,
+    home: Option<&Arc<NativeLoop>>,
+) -> Option<Py<PyAny>> {
+    match origin::new_context(py, &task.origin) {
+        Ok(context) => Some(context),
+        Err(error) => {
+            finish(py, task, Err(error), home);
+            None
+        }
+    }
+}
+
+fn finish(
+    py: Python<'_>,
+    task: &Ref<Task>,
+    outcome: PyResult<Bound<'_, PyAny>>,
+    home: Option<&Arc<NativeLoop>>,
+) {
+    answer(py, task, outcome);
+    settle(task, home);
+}
+
+enum Performed<'py> {
+    Value(Bound<'py, PyAny>),
+    /// It was not called: it is a coroutine function.
+    IsForLoop,
+    /// It was not called: the request was cancelled before the function was found.
+    NotWanted,
+}
+
+fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Performed<'py>> {
+    let value = match &request.what {
+        What::Call(function) => {
+            let callable = find(py, function, true)?;
+            if !function.is_known() {
+                if learn(&callable, function, request.task.is_stream) {
+                    return Ok(Performed::IsForLoop);
+                }
+                if !request.task.begin(Place::CallThread) {
+                    return Ok(Performed::NotWanted);
+                }
+            }
+            let value = call(&callable, request)?;
+            // It may have been replaced since it was checked.
+            if is_for_some_loop(&value) {
+                learn(&callable, function, request.task.is_stream);
+            }
+            value
+        }
+        What::Eval(code) => evaluate(py, request, "eval", code)?,
+        What::Exec(code) => evaluate(py, request, "exec", code)?,
+    };
+    Ok(Performed::Value(value))
+}
+
+/// Records the kind of a function for its next call. Returns `true` if a loop has to run it.
+fn learn(callable: &Bound<'_, PyAny>, function: &Function, is_stream: bool) -> bool {
+    let is_for_loop = is_for_loop(callable, function, is_stream);
+    function.set_coroutine(is_for_loop);
+    is_for_loop
+}
+
+pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
+    let py = callable.py();
+    match &request.given {
+        Given::Nothing => callable.call0(),
+        Given::Plain(args) => call_plainly(callable, args),
+        Given::Copied(terms) => {
+            let args = terms.args().map(|args| named::arguments(py, args));
+            let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
+            let kwargs = terms
+                .kwargs()
+                .map(|kwargs| named::keywords(py, "kwargs", kwargs));
+            callable.call(args, kwargs.transpose()?.flatten().as_ref())
+        }
+    }
+}
+
+/// Calls with arguments that need no tuple.
+fn call_plainly<'py>(
+    callable: &Bound<'py, PyAny>,
+    args: &PlainArguments,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = callable.py();
+    let mut args = args.iter().map(|value| plain::to_python(py, value));
+    let mut next = || args.next().transpose();
+    match (next()?, next()?, next()?) {
+        (Some(one), None, _) => callable.call1((one,)),
+        (Some(one), Some(two), None) => callable.call1((one, two)),
+        (Some(one), Some(two), Some(three)) => callable.call1((one, two, three)),
+        (None, ..) => callable.call0(),
+    }
+}
+
+/// The namespace that `py:eval/1,2` and `py:exec/1` share.
+fn shell(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+    static SHELL: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let dict = SHELL.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
+        let module = PyModule::new(py, "erlang_loop_shell")?;
+        py.import("sys")?
+            .getattr("modules")?
+            .set_item("erlang_loop_shell", &module)?;
+        module.setattr("__builtins__", py.import("builtins")?)?;
+        Ok(module.dict().unbind())
+    })?;
+    Ok(dict.bind(py))
+}
+
+fn evaluate<'py>(
+    py: Python<'py>,
+    request: &Request,
+    mode: &str,
+    code: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let builtins = py.import("builtins")?;
+    let code = compile(py, code, mode)?;
+    let globals = shell(py)?;
+    let variables = match &request.given {
+        Given::Copied(terms) => terms.kwargs(),
+        _ => None,
+    };
+    let locals = variables.map(|variables| named::keywords(py, "variables", variables));
+    match locals.transpose()?.flatten() {
+        Some(locals) => builtins.call_method1(mode, (code, globals, locals)),
+        None => builtins.call_method1(mode, (code, globals)),
+    }
+}
+
+/// Compiles the code under a unique file name: `<py:exec 12>`. Tracebacks show its lines.
+fn compile<'py>(py: Python<'py>, source: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    static KEEP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    // Relaxed: only uniqueness matters.
+    let name = format!("<py:{mode} {}>", NEXT.fetch_add(1, Ordering::Relaxed));
+    let compiled = py
+        .import("builtins")?
+        .call_method1("compile", (source, &name, mode));
+    match compiled {
+        Ok(code) => {
+            let keep = KEEP.import(py, "erlang.sources", "keep")?;
+            keep.call1((name, source, &code))?;
+            Ok(code)
+        }
+        Err(error) => {
+            if error.is_instance_of::<PySyntaxError>(py) {
+                py.import("erlang.sources")?
+                    .call_method1("complete", (error.value(py), source))?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Imports the module. Python leaves its own import machinery out of the traceback of a module that
+/// fails. If nothing else is in it, because no Python code requested the import, Python before 3.12
+/// removes the traceback, but the exception still has the old one.
+fn import_module<'py>(
+    py: Python<'py>,
+    module: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match py.import(module) {
+        Ok(module) => Ok(module.into_any()),
+        Err(error) => {
+            if error.traceback(py).is_none() {
+                let none = py.None();
+                error.value(py).setattr("__traceback__", none)?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Finds the function by following the dots in its name. On a loop's thread nothing is imported:
+/// that takes time, and `ModuleNotFoundError` sends the request to a call thread.
+pub fn find<'py>(
+    py: Python<'py>,
+    function: &Function,
+    import: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let names = function.names(py);
+    let walk = |mut found: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
+        for name in &names.path {
+            found = found.getattr(name.bind(py))?;
+        }
+        Ok(found)
+    };
+    if let Some(loaded) = loaded(py, names.module.bind(py))? {
+        match walk(loaded) {
+            // Another thread may be importing it: the import below waits for that.
+            Err(error) if import && error.is_instance_of::<PyAttributeError>(py) => {}
+            found => return found,
+        }
+    }
+    match import {
+        true => walk(import_module(py, names.module.bind(py))?),
+        false => Err(PyModuleNotFoundError::new_err(())),
+    }
+}
+
+pub fn loaded<'py>(
+    py: Python<'py>,
+    module: &Bound<'py, PyString>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let modules = MODULES.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
+        Ok(py
+            .import("sys")?
+            .getattr("modules")?
+            .cast_into::<PyDict>()?
+            .unbind())
+    })?;
+    let found = modules.bind(py).get_item(module)?;
+    Ok(found.filter(|module| !module.is_none()))
+}
+
+// ---- awaitables ----
+
+/// Whether a call only creates something that a loop has to run: checks the function's own mark, as
+/// `inspect.iscoroutinefunction` does; for a stream also that of an asynchronous generator.
+pub fn is_for_loop(callable: &Bound<'_, PyAny>, function: &Function, is_stream: bool) -> bool {
+    const CO_COROUTINE: u32 = 0x80;
+    const CO_ASYNC_GENERATOR: u32 = 0x200;
+    let py = callable.py();
+    if function.has_coroutine_code(py, code_address(callable)) {
+        return true;
+    }
+    let Ok(code) = callable.getattr(pyo3::intern!(py, "__code__")) else {
+        return false;
+    };
+    let flags = code.getattr(pyo3::intern!(py, "co_flags"));
+    let flags = flags.and_then(|flags| flags.extract()).unwrap_or(0_u32);
+    if flags & CO_COROUTINE != 0 {
+        function.remember_coroutine_code(code);
+        return true;
+    }
+    is_stream && flags & CO_ASYNC_GENERATOR != 0
+}
+
+/// The address of a plain Python function's code; null for everything else. Only to compare, not to
+/// read: another thread may replace the code.
+#[allow(unsafe_code, reason = "asks CPython for a function's code")]
+fn code_address(callable: &Bound<'_, PyAny>) -> *mut ffi::PyObject {
+    // SAFETY: attached, with a live object; called only for functions.
+    unsafe {
+        match ffi::PyFunction_Check(callable.as_ptr()) {
+            0 => std::ptr::null_mut(),
+            _ => ffi::PyFunction_GetCode(callable.as_ptr()),
+        }
+    }
+}
+
+/// Whether a loop may have to run it: this check alone rules out most values.
+fn is_for_some_loop(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| {
+        slots.am_await.is_some() || slots.am_aiter.is_some()
+    })
+}
+
+fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_await.is_some())
+}
+
+fn is_async_iterable(value: &Bound<'_, PyAny>) -> bool {
+    has_slot(value, |slots| slots.am_aiter.is_some())
+}
+
+#[allow(unsafe_code, reason = "asks CPython for a type's slots")]
+fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) -> bool) -> bool {
+    // SAFETY: attached; the type of a live object, whose slots are fixed.
+    unsafe {
+        let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
+        !slots.is_null() && look(&*slots)
+    }
+}
+
+fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+    let py = value.py();
+    let task = &request.task;
+    if !task.requeue() {
+        close(&value);
+        return settle(task, home);
+    }
+    let target = match loop_for(request, home) {
+        Ok(target) => target,
+        Err(why) => {
+            refuse(py, task, value, why);
+            return settle(task, home);
+        }
+    };
+    if let Err((why, Work::Await(_, value))) =
+        target.post(task, Work::Await(task.clone(), value.unbind()))
+    {
+        refuse(py, task, value.into_bound(py), why);
+    }
+}
+
+/// Sends a coroutine function that was found, not called, to its loop.
+fn send_to_loop(py: Python<'_>, request: Request, home: Option<&Arc<NativeLoop>>) {
+    let task = request.task.clone();
+    if !task.requeue() {
+        return settle(&task, home);
+    }
+    let posted = loop_for(&request, home).and_then(|target| {
+        target
+            .post(&task, Work::Run(request))
+            .map_err(|(why, _)| why)
+    });
+    if let Err(why) = posted {
+        py.detach(|| task.fail(Sender::Thread, why.atom()));
+        settle(&task, home);
+    }
+}
+
+/// The loop that runs the request.
+fn loop_for(request: &Request, home: Option<&Arc<NativeLoop>>) -> Result<Arc<NativeLoop>, Refused> {
+    let target = home.cloned().or_else(crate::runners::start::default_loop);
+    let target = target.ok_or(Refused::Down)?;
+    match chain::blocks(request.asked_for.as_ref(), &target) {
+        true => Err(Refused::Deadlock),
+        false => Ok(target),
+    }
+}
+
+fn refuse(py: Python<'_>, task: &Ref<Task>, value: Bound<'_, PyAny>, why: Refused) {
+    close(&value);
+    py.detach(|| task.fail(Sender::Thread, why.atom()));
+}
+
+/// Closes a coroutine that will not be awaited, so that Python does not warn.
+pub fn close(value: &Bound<'_, PyAny>) {
+    if let Err(error) = value.call_method0("close") {
+        // It has not run any of its code; a Future has no `close` and needs none.
+        if !error.is_instance_of::<PyAttributeError>(value.py()) {
+            error.write_unraisable(value.py(), Some(value));
+        }
+    }
+}
+
+// ---- the reply ----
+
+pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
+    if let Err(error) = &outcome {
+        if task.is_cast {
+            report(py, atoms::cast_failed(), task, error);
+        } else if !task.is_wanted() {
+            report_late(py, task, error);
+        }
+    }
+    // The output comes before the reply.
+    lines::end(&task.origin.target());
+    task.answer(|env| named::result(env, &outcome, py));
+}
+
+/// Reports an error of a request without a waiting caller; it was most likely raised while the
+/// request was being cancelled.
+pub fn report_late(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
+    report(py, atoms::late_failure(), task, error);
+}
+
+fn report(py: Python<'_>, tag: rustler::Atom, task: &Ref<Task>, error: &PyErr) {
+    let own = rustler::OwnedEnv::new();
+    own.run(|env| {
+        let report = (tag, &*task.name, named::exception(env, py, error));
+        reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
+    });
+}
+
+pub fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
+    task.ended();
+    if let Some(home) = home {
+        home.requests.forget(task.id);
+    }
+}

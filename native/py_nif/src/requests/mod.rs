@@ -1,0 +1,26 @@
+//! Erlang asks Python: from the request to its one reply.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`request`] | what Erlang asks for, with its terms copied |
+//! | [`plain`] | arguments that need no copy |
+//! | [`function`] | functions by name |
+//! | [`task`] | the life of a request, as a resource |
+//! | [`call_threads`] | the threads that run plain functions |
+//! | [`calls`] | finding the function, converting, calling, replying |
+//! | [`on_loop`] | coroutines: requests on a loop's thread |
+//! | [`loop_streams`], [`plain_streams`] | streams of asynchronous and of plain generators |
+//! | [`call_mailbox`] | ending the mailbox of a call |
+//! | [`reports`] | reports to `py_calls`, for the log |
+
+pub mod call_mailbox;
+pub mod call_threads;
+pub mod calls;
+pub mod function;
+pub mod loop_streams;
+pub mod on_loop;
+pub mod plain;
+pub mod plain_streams;
+pub mod reports;
+pub mod request;
+pub mod task;

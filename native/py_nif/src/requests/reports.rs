@@ -1,0 +1,51 @@
+//! Reports to the process `py_calls`, for the log: about Python code that outlives its caller, and
+//! about a cast that failed.
+
+use std::sync::{Mutex, MutexGuard};
+
+use event_loop::now_ns;
+use rustler::{Encoder, LocalPid};
+
+use super::task::Task;
+use crate::atoms;
+use crate::beam::message;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+
+static LISTENER: Mutex<Option<LocalPid>> = Mutex::new(None);
+
+fn listener() -> MutexGuard<'static, Option<LocalPid>> {
+    // Only ever replaced as a whole.
+    LISTENER
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// `pid` receives reports from now on.
+pub fn listen(pid: LocalPid) {
+    *listener() = Some(pid);
+}
+
+/// Without a listener (the application is stopped or restarting) there is no log to write to.
+pub fn send(sender: Sender<'_>, report: impl Encoder) {
+    let pid = *listener();
+    if let Some(pid) = pid {
+        let _ = message::send(sender, &pid, report);
+    }
+}
+
+/// Calls wait for threads, which run these tasks, each with Python's number for its thread.
+pub fn threads_taken(threads: usize, waiting: usize, calls: Vec<(Ref<Task>, u64)>) {
+    let now = now_ns();
+    let calls: Vec<_> = (calls.iter())
+        .map(|(task, thread)| {
+            let (caller, began) = task.runs_for();
+            let ms = now.saturating_sub(began) / 1_000_000;
+            (&*task.name, caller, ms, *thread)
+        })
+        .collect();
+    send(
+        Sender::Thread,
+        (atoms::threads_taken(), threads, waiting, calls),
+    );
+}

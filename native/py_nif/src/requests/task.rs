@@ -1,0 +1,470 @@
+//! The life of a request, as the resource that Erlang holds of it.
+//!
+//! ```text
+//! Queued <─> Running ──> Done       the reply was sent
+//!    └──────────┴──────> GivenUp    no caller waits: it timed out, cancelled or died
+//! ```
+//!
+//! (A task returns to Queued if a plain function returned an awaitable, which a loop has to run.)
+//!
+//! There is at most one reply, `{py_reply, Token, Result}`, and it is sent under the task's lock.
+//! Giving up takes the same lock: either the reply is in the mailbox by then, or it will never be
+//! sent. So a timeout leaves no stray message behind, although `enif_send` does not support process
+//! aliases.
+//!
+//! A stream is a task with items before its reply: `task/flow.rs`. It is its own token, and its
+//! reply is `{py_stream, Stream, done | {error, Reason}}`.
+
+mod flow;
+
+use std::ffi::CStr;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use event_loop::now_ns;
+use rustler::{Atom, Encoder, Env, LocalPid, Term};
+
+use flow::Flow;
+pub use flow::Next;
+
+use super::plain_streams;
+use super::reports;
+use super::request::Name;
+use crate::atoms;
+use crate::beam::forked;
+use crate::beam::message;
+use crate::beam::message::Sender;
+use crate::beam::own_env::{Kept, OwnEnv};
+use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
+use crate::loops::registry;
+use crate::loops::Origin;
+
+/// Where a task runs, which determines how it can be stopped.
+#[derive(Clone)]
+pub enum Place {
+    /// A plain function on a call thread. It cannot be interrupted there, so it is reported.
+    CallThread,
+    /// On a thread beside the loops, too: its function is being found, its module perhaps imported.
+    Lookup,
+    /// A coroutine on the loop of this number, which cancels it at its `await`.
+    Loop(u64),
+    /// A plain generator between two items, without a thread: it waits for its turn.
+    SetAside,
+}
+
+enum Phase {
+    Queued,
+    Running(Place),
+    Done,
+    GivenUp {
+        /// What runs without a caller, outside the loops.
+        left: Option<Left>,
+    },
+}
+
+/// Code that cannot be stopped although its caller gave up.
+struct Left {
+    since: Instant,
+    /// A function that was called; not an import, or a generator that is being closed.
+    was_called: bool,
+}
+
+impl Left {
+    /// For a task that is given up while it runs there. `None`: it will stop.
+    fn at(place: &Place, is_stream: bool) -> Option<Self> {
+        match place {
+            Place::CallThread | Place::Lookup => Some(Left {
+                since: Instant::now(),
+                was_called: matches!(place, Place::CallThread) && !is_stream,
+            }),
+            Place::Loop(_) | Place::SetAside => None,
+        }
+    }
+}
+
+/// What a reply needs. Taken by the code that replies.
+struct Reply {
+    to: LocalPid,
+    env: OwnEnv,
+    /// `None` for a stream, which is its own token.
+    token: Option<Kept>,
+}
+
+/// The process that gets the reply.
+pub enum Asker<'a> {
+    /// The calling process, with this token.
+    Caller(Term<'a>),
+    /// As `Caller`, for a process that only waits: it is monitored if the reply takes a while
+    /// (`watch`).
+    Waiting(Term<'a>),
+    /// A stream: this process gets its items, and wants this many of them.
+    Consumer(LocalPid, u64),
+    /// No process: a cast.
+    Nobody,
+}
+
+/// Guarded together: code that changes the phase to `Done` sends the reply before it unlocks.
+struct Life {
+    phase: Phase,
+    reply: Option<Reply>,
+    monitor: Option<Monitor>,
+    /// When it began to run outside the loops, in nanoseconds.
+    began: u64,
+    /// Only for a stream.
+    flow: Option<Flow>,
+}
+
+pub struct Task {
+    pub id: u64,
+    /// For reports and for the name of the asyncio task.
+    pub name: Name,
+    /// No process waits for it, and its caller's death does not stop it.
+    pub is_cast: bool,
+    pub is_stream: bool,
+    /// The process that made the request: output goes to that process's group leader.
+    pub origin: Arc<Origin>,
+    life: Mutex<Life>,
+}
+
+impl Task {
+    /// The death of the process that gets the reply gives the task up. `None`: it is dead already.
+    pub fn new(env: Env<'_>, name: Name, asker: Asker<'_>, leader: Term<'_>) -> Option<Ref<Task>> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let own = OwnEnv::new();
+        let waits = matches!(asker, Asker::Waiting(_));
+        let (to, token, flow) = match asker {
+            Asker::Caller(token) | Asker::Waiting(token) => {
+                (Some(env.pid()), Some(own.keep_copy(token)), None)
+            }
+            Asker::Consumer(pid, credit) => (Some(pid), None, Some(Flow::new(pid, credit))),
+            Asker::Nobody => (None, None, None),
+        };
+        let task = Ref::new(Task {
+            // Relaxed: only uniqueness matters.
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            is_cast: to.is_none(),
+            is_stream: flow.is_some(),
+            origin: Origin::new(env, leader),
+            life: Mutex::new(Life {
+                phase: Phase::Queued,
+                reply: to.map(|to| Reply {
+                    to,
+                    env: own,
+                    token,
+                }),
+                monitor: None,
+                began: 0,
+                flow,
+            }),
+        });
+        if let (Some(to), false) = (to, waits) {
+            let monitor = task.monitor(Sender::Scheduler(env), &to)?;
+            task.lock().monitor = Some(monitor);
+        }
+        Some(task)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Life> {
+        // Every change below is a single assignment.
+        self.life
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// It runs there from now on. Returns `false` if it was given up. For our own threads.
+    pub fn begin(&self, place: Place) -> bool {
+        let mut life = self.lock();
+        if let (Some(reply), None) = (&life.reply, &life.monitor) {
+            if !message::is_alive(&reply.to) {
+                life.phase = Phase::GivenUp { left: None };
+            }
+        }
+        match life.phase {
+            Phase::Queued | Phase::Running(_) => {
+                if let Place::CallThread | Place::Lookup = place {
+                    life.began = now_ns();
+                }
+                life.phase = Phase::Running(place);
+                true
+            }
+            Phase::Done | Phase::GivenUp { .. } => false,
+        }
+    }
+
+    /// The code has returned an awaitable: the task waits for its loop. Returns `false` if it was
+    /// given up.
+    pub fn requeue(&self) -> bool {
+        let mut life = self.lock();
+        match life.phase {
+            Phase::Queued | Phase::Running(_) => {
+                life.phase = Phase::Queued;
+                true
+            }
+            Phase::Done | Phase::GivenUp { .. } => false,
+        }
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.lock().phase, Phase::Queued | Phase::Running(_))
+    }
+
+    /// No caller waits any more: no reply will be sent. Returns `false` if it was sent already.
+    pub fn give_up(&self, sender: Sender<'_>) -> bool {
+        let place = {
+            let mut life = self.lock();
+            let place = match &life.phase {
+                Phase::Done => return false,
+                Phase::GivenUp { .. } => return true,
+                Phase::Queued => None,
+                Phase::Running(place) => Some(place.clone()),
+            };
+            life.monitor = None;
+            let left = place.as_ref().and_then(|at| Left::at(at, self.is_stream));
+            if left.is_some() {
+                self.report_running(sender);
+            }
+            life.phase = Phase::GivenUp { left };
+            place
+        };
+        match place {
+            Some(Place::Loop(id)) => {
+                if let Some(native) = registry::get(id) {
+                    native.requests.cancel(&native, self.id);
+                }
+            }
+            // To be closed.
+            Some(Place::SetAside) => plain_streams::resume(self.id),
+            Some(Place::CallThread | Place::Lookup) | None => {}
+        }
+        true
+    }
+
+    /// Reports that it runs without a caller from now on.
+    fn report_running(&self, sender: Sender<'_>) {
+        reports::send(sender, (atoms::call_given_up(), self.id, &*self.name));
+    }
+
+    /// Code that ran without a caller has ended.
+    pub fn ended(&self) {
+        let left = match &mut self.lock().phase {
+            Phase::GivenUp { left } => left.take(),
+            _ => None,
+        };
+        if let Some(left) = left {
+            let late = left.since.elapsed().as_millis() as u64;
+            let tag = match left.was_called {
+                true => atoms::call_ended(),
+                false => atoms::left_ended(),
+            };
+            reports::send(Sender::Thread, (tag, self.id, &*self.name, late));
+        }
+    }
+
+    /// The process that waits for it, if any, and since when it runs: in nanoseconds, as
+    /// [`now_ns`].
+    pub fn runs_for(&self) -> (Option<LocalPid>, u64) {
+        let life = self.lock();
+        (life.reply.as_ref().map(|reply| reply.to), life.began)
+    }
+
+    /// A function has ended whose caller died before it was monitored. If it took no longer than
+    /// callers wait before they are monitored, there is nothing to report.
+    fn ended_unheard(&self, began: u64) {
+        let took = now_ns().saturating_sub(began) / 1_000_000;
+        if took > 2 {
+            let report = (atoms::call_ended(), self.id, &*self.name, took);
+            reports::send(Sender::Thread, report);
+        }
+    }
+
+    /// The stream has no consumer, and its finalizers run without one until it has
+    /// [`ended`](Self::ended).
+    pub fn closing(&self) {
+        let mut life = self.lock();
+        if matches!(life.phase, Phase::GivenUp { left: Some(_) }) {
+            return;
+        }
+        life.phase = Phase::GivenUp {
+            left: Left::at(&Place::CallThread, self.is_stream),
+        };
+        self.report_running(Sender::Thread);
+    }
+}
+
+/// Functions that need the resource itself, to begin or end its monitor.
+impl Ref<Task> {
+    /// The process that gets the reply has waited for a while, or will: from now on its death gives
+    /// the task up.
+    pub fn watch(&self, sender: Sender<'_>) {
+        let died = {
+            let mut life = self.lock();
+            let open = matches!(life.phase, Phase::Queued | Phase::Running(_));
+            match &life.reply {
+                Some(reply) if open && life.monitor.is_none() => {
+                    life.monitor = self.monitor(sender, &reply.to);
+                    life.monitor.is_none()
+                }
+                _ => false,
+            }
+        };
+        if died && !forked::is_copy() {
+            self.give_up(sender);
+        }
+    }
+
+    /// Replies from one of our threads. `build` runs without the lock: it converts a value, which
+    /// takes time, and a scheduler thread may want the lock meanwhile.
+    pub fn answer(&self, build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        if forked::is_copy() {
+            // The function forked: the node that was copied replies.
+            return;
+        }
+        let Some(reply) = self.lock().reply.take() else {
+            return self.ended();
+        };
+        let message = reply.env.with(|env| {
+            // A panic in it must not leave the caller without a reply.
+            let result = catch_unwind(AssertUnwindSafe(|| build(env)))
+                .unwrap_or_else(|_| (atoms::error(), atoms::panicked()).encode(env));
+            reply.env.keep(self.message(env, &reply, result))
+        });
+        let monitor = {
+            let mut life = self.lock();
+            if !matches!(life.phase, Phase::Queued | Phase::Running(_)) {
+                drop(life);
+                return self.ended();
+            }
+            let was = std::mem::replace(&mut life.phase, Phase::Done);
+            let sent = reply.env.send(&reply.to, message);
+            let ran = matches!(was, Phase::Running(Place::CallThread));
+            if !sent && ran && life.monitor.is_none() {
+                self.ended_unheard(life.began);
+            }
+            life.monitor.take()
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(Sender::Thread, &monitor);
+        }
+    }
+
+    /// Replies `{error, Reason}` without having run, or without waiting for the running code.
+    pub fn fail(&self, sender: Sender<'_>, reason: impl Encoder) {
+        self.fail_unless(sender, reason, |_| None::<()>);
+    }
+
+    /// As [`fail`](Self::fail), unless it runs where `spared` says: then the result of `spared` is
+    /// returned, and the task continues.
+    fn fail_unless<R>(
+        &self,
+        sender: Sender<'_>,
+        reason: impl Encoder,
+        spared: impl FnOnce(&Place) -> Option<R>,
+    ) -> Option<R> {
+        let (monitor, aside) = {
+            let mut life = self.lock();
+            let (left, aside) = match &life.phase {
+                Phase::Done | Phase::GivenUp { .. } => return None,
+                Phase::Queued => (None, false),
+                Phase::Running(place) => match spared(place) {
+                    Some(answer) => return Some(answer),
+                    None => (
+                        Left::at(place, self.is_stream),
+                        matches!(place, Place::SetAside),
+                    ),
+                },
+            };
+            match life.reply.take() {
+                Some(reply) => self.send_error(reply, sender, reason),
+                None if self.is_cast => {
+                    let report = (atoms::cast_failed(), &*self.name, reason);
+                    reports::send(sender, report);
+                }
+                // It is being replied to at this moment.
+                None => return None,
+            }
+            if left.is_some() {
+                self.report_running(sender);
+            }
+            life.phase = match left {
+                Some(_) => Phase::GivenUp { left },
+                None => Phase::Done,
+            };
+            (life.monitor.take(), aside)
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(sender, &monitor);
+        }
+        if aside {
+            // To be closed.
+            plain_streams::resume(self.id);
+        }
+        None
+    }
+
+    /// `py:cancel/1`. A waiting task gets its reply at once, a coroutine when it has ended: whether
+    /// it runs is checked under the lock that the reply needs, because its loop may begin it at
+    /// this moment.
+    pub fn cancel(&self, sender: Sender<'_>) {
+        let on_loop = self.fail_unless(sender, atoms::cancelled(), |place| match place {
+            Place::Loop(id) => Some(*id),
+            Place::CallThread | Place::Lookup | Place::SetAside => None,
+        });
+        let Some(id) = on_loop else { return };
+        match registry::get(id) {
+            Some(native) => native.requests.cancel(&native, self.id),
+            // The loop has ended, and notifies this task, too.
+            None => self.fail(sender, atoms::cancelled()),
+        }
+    }
+
+    /// `result` is `{ok, Value}` or `{error, Reason}`.
+    fn message<'a>(
+        &self,
+        env: Env<'a>,
+        reply: &Reply,
+        result: Term<'a>,
+    ) -> (Atom, Term<'a>, Term<'a>) {
+        match reply.token {
+            Some(token) => (atoms::py_reply(), reply.env.load(token).in_env(env), result),
+            None => {
+                let failed = matches!(result.decode::<(Atom, Term<'_>)>(), Ok((tag, _)) if tag == atoms::error());
+                let event = if failed {
+                    result
+                } else {
+                    atoms::done().encode(env)
+                };
+                (atoms::py_stream(), self.encode(env), event)
+            }
+        }
+    }
+
+    fn send_error(&self, reply: Reply, sender: Sender<'_>, reason: impl Encoder) {
+        let error = (atoms::error(), reason);
+        // A caller that has died needs no reply.
+        match sender {
+            Sender::Scheduler(env) => {
+                let _ = env.send(&reply.to, self.message(env, &reply, error.encode(env)));
+            }
+            Sender::Thread => {
+                let message = reply
+                    .env
+                    .with(|env| reply.env.keep(self.message(env, &reply, error.encode(env))));
+                let _ = reply.env.send(&reply.to, message);
+            }
+        }
+    }
+}
+
+impl Resource for Task {
+    const NAME: &'static CStr = c"erlang_loop.task";
+    fn cell() -> &'static TypeCell {
+        static CELL: TypeCell = TypeCell::new();
+        &CELL
+    }
+    fn down(&self, env: Env<'_>, _pid: LocalPid) {
+        self.give_up(Sender::Scheduler(env));
+    }
+}

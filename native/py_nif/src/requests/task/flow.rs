@@ -1,0 +1,133 @@
+//! The additional state of a stream: items before the end, and the demand for them.
+//!
+//! Items are `{py_stream, Stream, {data, Item}}`, sent under the task's lock like the reply, so
+//! that none follows after the stream was given up. The producer sends while there is credit.
+//! Without credit it *waits*, and the next demand, or its end, resumes it where it is: on its loop,
+//! or set aside without a thread (`requests/plain_streams.rs`).
+
+use rustler::{Env, LocalPid, Term};
+
+use super::{Phase, Place, Task};
+use crate::atoms;
+use crate::beam::forked;
+use crate::beam::own_env::OwnEnv;
+use crate::beam::resource::Ref;
+use crate::loops::registry;
+use crate::requests::plain_streams;
+
+/// Guarded by the task's lock.
+pub struct Flow {
+    /// The process that gets the items.
+    to: LocalPid,
+    /// Items that were requested and not sent yet.
+    credit: u64,
+    /// Whether the producer waits for demand.
+    waits: bool,
+}
+
+impl Flow {
+    pub fn new(to: LocalPid, credit: u64) -> Self {
+        Flow {
+            to,
+            credit,
+            waits: false,
+        }
+    }
+}
+
+/// What a producer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Produces another item.
+    Produce,
+    /// Waits for demand.
+    Wait,
+    /// Ends: there is no consumer any more.
+    Stop,
+}
+
+impl Task {
+    /// Whether it is a stream to this process.
+    pub fn is_for(&self, pid: &LocalPid) -> bool {
+        let life = self.lock();
+        life.flow.as_ref().is_some_and(|flow| flow.to == *pid)
+    }
+
+    /// The next action, for the producer.
+    pub fn next(&self) -> Next {
+        self.look(|_| Next::Wait)
+    }
+
+    /// As [`next`](Self::next); a producer that has to wait is recorded as waiting.
+    pub fn wait_for_demand(&self) -> Next {
+        self.look(|flow| {
+            flow.waits = true;
+            Next::Wait
+        })
+    }
+
+    fn look(&self, without_credit: impl FnOnce(&mut Flow) -> Next) -> Next {
+        let life = &mut *self.lock();
+        match (&life.phase, &mut life.flow) {
+            (Phase::Done | Phase::GivenUp { .. }, _) | (_, None) => Next::Stop,
+            (_, Some(flow)) if flow.credit > 0 => Next::Produce,
+            (_, Some(flow)) => without_credit(flow),
+        }
+    }
+
+    /// `more` items are wanted. From any thread. No effect when the stream has ended.
+    pub fn demand(&self, more: u64) {
+        let waits_at = {
+            let life = &mut *self.lock();
+            let (Some(flow), Phase::Queued | Phase::Running(_)) = (&mut life.flow, &life.phase)
+            else {
+                return;
+            };
+            flow.credit = flow.credit.saturating_add(more);
+            match (std::mem::take(&mut flow.waits), &life.phase) {
+                (true, Phase::Running(place)) => place.clone(),
+                _ => return,
+            }
+        };
+        match waits_at {
+            Place::Loop(id) => {
+                if let Some(native) = registry::get(id) {
+                    native.requests.demanded(&native, self.id);
+                }
+            }
+            Place::SetAside => plain_streams::resume(self.id),
+            // It runs, and so does not wait.
+            Place::CallThread | Place::Lookup => {}
+        }
+    }
+}
+
+impl Ref<Task> {
+    /// Sends an item for which there was demand, from one of our threads, and returns the next
+    /// action. `build` runs without the lock, see [`answer`](Self::answer).
+    pub fn send_item<E>(
+        &self,
+        build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>,
+    ) -> Result<Next, E> {
+        if forked::is_copy() {
+            return Ok(Next::Stop);
+        }
+        let own = OwnEnv::new();
+        let message = own.with(|env| {
+            let item = build(env)?;
+            Ok(own.keep((atoms::py_stream(), self, (atoms::data(), item))))
+        })?;
+        let life = &mut *self.lock();
+        let (Phase::Running(_), Some(flow)) = (&life.phase, &mut life.flow) else {
+            return Ok(Next::Stop);
+        };
+        flow.credit = flow.credit.saturating_sub(1);
+        let next = match flow.credit {
+            0 => Next::Wait,
+            _ => Next::Produce,
+        };
+        // If the consumer has died, the monitor reports it.
+        let _ = own.send(&flow.to, message);
+        Ok(next)
+    }
+}

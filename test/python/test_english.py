@@ -1,0 +1,105 @@
+"""Do pages and messages keep to the words that CONTRIBUTING.md asks for?
+
+Only words and phrases that are always wrong here are in the list: nothing that needs a reader.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from command import ROOT
+
+#: Matched as whole words, whatever their case. What to write instead is in CONTRIBUTING.md.
+UNWANTED = [
+    r"whoever",
+    r"for ever",
+    r"anew",
+    r"in vain",
+    r"nobody",
+    r"somebody",
+    r"mend(s|ed|ing)?",
+    r"(is|are|was|were|be|been|being) told",
+    r"(hear|hears|heard|hearing) (of|about|nothing)",
+    r"lies down",
+    r"gets up",
+    r"dress(es|ed)?",
+    r"nap(s|ped|ping)?",
+    r"as ever",
+    r"time-outs?",
+    r"(is|are|was|were) no (bytes|UTF-8|text|list|number|integer|loop|string|coroutine)",
+    r"(gave|gives|give|giving|given) (it|them|him) up",
+    r"so many (milliseconds|seconds|threads|calls|records)",
+    r"(somebody|anybody|nobody|everybody)('s)?",
+    r"without end",
+    r"who (wait|waits|asks|asked|waited)",
+    r"unless given",
+    r"looks after",
+    r"(has|have) (it|them) (called|read|taken|made)",
+    r"a word on",
+    r"of its own accord",
+    r"under way",
+]
+WORDS = re.compile(rf"\b({'|'.join(UNWANTED)})\b", re.IGNORECASE)
+
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "bench" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+#: Names of tests, files and other code; links.
+NOT_PROSE = re.compile(r"^```(?s:.*?)^```$|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE)
+
+
+def unwanted(text: str) -> list[tuple[int, str]]:
+    """The line and the words of each find."""
+    return [(text.count("\n", 0, found.start()) + 1, found[0]) for found in WORDS.finditer(text)]
+
+
+def prose(page: Path) -> str:
+    """The text without code, its lines as they were."""
+
+    def blank(found: re.Match[str]) -> str:
+        return "\n" * found[0].count("\n")
+
+    return NOT_PROSE.sub(blank, page.read_text(encoding="utf-8"))
+
+
+#: Programs whose comments and messages are checked, too.
+SOURCES = sorted(
+    path
+    for folder in ("bench", "erl_src", "examples", "native", "python")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".erl", ".escript", ".py", ".pyi", ".rs", ".src")
+)
+#: Not rewritten yet: remove a file from here once it is.
+OLD = {
+    "loom_vigil.rs",
+    "pulse.rs",
+    "vigil.rs",
+    "watchdog.rs",
+    "watchdog_timer.rs",
+}
+#: Comments and texts of Rust, not its names.
+RUST = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"')
+
+
+def text(path: Path) -> str:
+    """What is to be checked of a program."""
+    content = path.read_text(encoding="utf-8")
+    return "\n".join(RUST.findall(content)) if path.suffix == ".rs" else content
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_sources(path):
+    found = unwanted(text(path))
+    assert path.name in OLD or found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages(page):
+    assert unwanted(prose(page)) == []
