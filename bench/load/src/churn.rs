@@ -3,14 +3,14 @@
 //! With `--busy` others echo beside them all the time, so that accepting competes with work. With
 //! `--reset` nine of ten are reset before their answer could come; the tenth keeps the pace.
 
+use crate::Failure;
 use crate::dialogue::Dialogue;
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::Meter;
-use crate::socket::{broken, no_answer, Socket, PATIENCE};
+use crate::socket::{PATIENCE, Socket, broken, no_answer};
 use crate::steady::Client;
 use crate::sys::{self, Epoll};
-use crate::Failure;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::time::Instant;

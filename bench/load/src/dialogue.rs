@@ -1,7 +1,7 @@
 //! What is asked, and what is a right answer. One for each connection; `steady` runs it.
 
-use crate::socket::{broken, ended, Socket};
 use crate::Failure;
+use crate::socket::{Socket, broken, ended};
 use std::io::{Read, Write};
 
 /// The bytes of a request, and the judgement of an answer.
@@ -189,12 +189,14 @@ mod tests {
         let right = b"HTTP/1.1 200 OK\r\nserver: x\r\ncontent-length: 2\r\n\r\nhi";
         assert_eq!(http.is_answered(right), Ok(true));
         assert_eq!(http.is_answered(&right[..right.len() - 1]), Ok(false));
-        assert!(http
-            .is_answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nho")
-            .is_err());
-        assert!(http
-            .is_answered(b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\nhi")
-            .is_err());
+        assert!(
+            http.is_answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nho")
+                .is_err()
+        );
+        assert!(
+            http.is_answered(b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\nhi")
+                .is_err()
+        );
         assert!(http.is_answered(b"HTTP/1.1 200 OK\r\n\r\nhi").is_err());
     }
 

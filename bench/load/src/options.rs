@@ -1,7 +1,7 @@
 //! The command line: a mode and `--name value` pairs. `main` reads it.
 
-use crate::socket::Address;
 use crate::Failure;
+use crate::socket::Address;
 use std::time::Duration;
 
 /// Everything that can be asked for; what a mode does not use is ignored by it.

@@ -1,8 +1,8 @@
 //! What a run found, as one line of JSON: bench/load.py reads it.
 
+use crate::Failure;
 use crate::latency::Latency;
 use crate::sys::CpuClock;
-use crate::Failure;
 use std::time::{Duration, Instant};
 
 /// Measures between `start` and `finish`: time, our CPU, the server's CPU.

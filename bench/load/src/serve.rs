@@ -1,10 +1,10 @@
 //! The bare echo server: one thread, one epoll set, a recv and a send for each request. What a
 //! loop cannot beat, only approach. Ends when its stdin does.
 
+use crate::Failure;
 use crate::options::Options;
 use crate::socket::Address;
 use crate::sys::{self, Epoll, Event};
-use crate::Failure;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, UdpSocket};

@@ -1,12 +1,12 @@
 //! Connections that ask, wait for the answer and ask again, as fast as the server lets them.
 
+use crate::Failure;
 use crate::dialogue::Dialogue;
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::Meter;
-use crate::socket::{broken, ended, no_answer, Socket, PATIENCE};
+use crate::socket::{PATIENCE, Socket, broken, ended, no_answer};
 use crate::sys::Epoll;
-use crate::Failure;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};

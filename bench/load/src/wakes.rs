@@ -2,10 +2,10 @@
 //! asks, the other answers. No program whose request goes to another thread can be faster,
 //! because each of the two has to be woken once.
 
+use crate::Failure;
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::Meter;
-use crate::Failure;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};

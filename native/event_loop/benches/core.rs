@@ -3,7 +3,7 @@
 
 mod operations;
 
-use criterion::{criterion_group, criterion_main, Criterion};
+use criterion::{Criterion, criterion_group, criterion_main};
 use std::time::Instant;
 
 fn core(criterion: &mut Criterion) {

@@ -55,7 +55,7 @@ macro_rules! counters {
 
         impl CountersSnapshot {
             /// Names and numbers, in the order of declaration.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
         }

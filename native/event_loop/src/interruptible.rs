@@ -13,7 +13,7 @@
 //! Between its two steps each has a fence, so at least one of the two sees what the other has
 //! recorded. Where both hold a lock (`LOCKED`: the GIL), the lock orders them.
 
-use crate::sync::{fence, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 /// The calls of one thread; they may be nested.
 #[derive(Debug)]

@@ -74,6 +74,6 @@ pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
 pub use vigil::{Alarm, Vigil};
-pub use wait::{plan_timer, Spin, TimerPlan, WaitPolicy};
+pub use wait::{Spin, TimerPlan, WaitPolicy, plan_timer};
 pub use warmth::Warmth;
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

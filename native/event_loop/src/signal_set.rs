@@ -53,7 +53,7 @@ impl SignalSet {
     }
 
     /// Empties it; returns the numbers that were in it.
-    pub fn take(&self) -> impl Iterator<Item = i32> {
+    pub fn take(&self) -> impl Iterator<Item = i32> + use<> {
         let taken = self.bits.swap(0, Ordering::AcqRel);
         (1..=64).filter(move |number| taken & bit(*number) != 0)
     }

@@ -25,7 +25,7 @@
 //! cleared it is also the last who said so. In LOOKING, SHARED and one's own SET there is nothing to
 //! do for one who gets up, and that is known without the lock.
 
-use crate::sync::{fence, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 const LOOKING: u64 = 0;
 const ASLEEP: u64 = 1;

@@ -163,10 +163,10 @@ impl Watches {
         if self.drop_if_gone(id.fd, outcome) {
             return Err(Error::Stale);
         }
-        if outcome.is_err() {
-            if let Some(watch) = self.find(id, dir) {
-                watch.paused = !to;
-            }
+        if outcome.is_err()
+            && let Some(watch) = self.find(id, dir)
+        {
+            watch.paused = !to;
         }
         outcome
     }

@@ -3,8 +3,8 @@
 #![cfg(loom)]
 
 use event_loop::interruptible::Interruptible;
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 /// As in `loom_parking.rs`: seconds instead of minutes.

@@ -4,8 +4,8 @@
 #![cfg(loom)]
 
 use event_loop::{Alarm, Vigil};
-use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 /// As in `loom_parking.rs`: seconds instead of minutes.

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use support::Random;
 
@@ -180,9 +180,11 @@ fn none_is_lost() {
         scene.done.store(true, Ordering::Release);
         drop(requests);
     });
-    assert!(scene
-        .taken
-        .iter()
-        .all(|taken| taken.load(Ordering::Relaxed) == each));
+    assert!(
+        scene
+            .taken
+            .iter()
+            .all(|taken| taken.load(Ordering::Relaxed) == each)
+    );
     println!("{total} wake-ups: {:?}", scene.events.counters.snapshot());
 }

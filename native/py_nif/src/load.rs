@@ -11,9 +11,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Once, OnceLock};
 
-use rustler::codegen_runtime::{inventory, ErlNifEntry};
-use rustler::sys::{ErlNifEnv, ErlNifTerm};
 use rustler::Atom;
+use rustler::codegen_runtime::{ErlNifEntry, inventory};
+use rustler::sys::{ErlNifEnv, ErlNifTerm};
 
 use super::beam::forked;
 use super::beam::resource;
@@ -29,7 +29,7 @@ unsafe impl Sync for Entry {}
 /// The symbol that the VM looks up in every NIF library.
 ///
 /// Called at every load of the module: all loads share one entry.
-#[no_mangle]
+#[unsafe(no_mangle)]
 extern "C" fn nif_init() -> *const ErlNifEntry {
     static ENTRY: OnceLock<Entry> = OnceLock::new();
     let entry = ENTRY.get_or_init(|| {

@@ -149,9 +149,11 @@ fn look(events: &EventLoop, pairs: &[Pair], watches: &HashMap<u64, Watch>) {
             let Some(key) = key else { continue };
             let watch = watches.get(&key).expect("only live watches get events");
             assert!(watch.fd == event.fd && watch.direction == direction && !watch.paused);
-            assert!(pairs
-                .iter()
-                .any(|pair| pair.watched.as_raw_fd() == event.fd));
+            assert!(
+                pairs
+                    .iter()
+                    .any(|pair| pair.watched.as_raw_fd() == event.fd)
+            );
         }
     }
 }

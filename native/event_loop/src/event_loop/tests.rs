@@ -139,9 +139,11 @@ fn a_carried_loop_has_descriptors_only_when_it_needs_them() {
     assert_eq!(ready(&events, &buf)[0].read, Some(3));
     assert_eq!(events.raw_fd(), events.open_set().ok());
     // The bell is in the set: a wake ends a wait.
-    assert!(events
-        .unwatch_fd(far.as_raw_fd(), Direction::Read)
-        .is_some());
+    assert!(
+        events
+            .unwatch_fd(far.as_raw_fd(), Direction::Read)
+            .is_some()
+    );
     std::thread::scope(|scope| {
         assert!(events.parking.take_notified());
         scope.spawn(|| events.wake());

@@ -1,6 +1,6 @@
 //! A word that its owner can sleep on until another thread changes it. `parking` calls it.
 
-use super::{last_error, Waited};
+use super::{Waited, last_error};
 use crate::error::Error;
 use std::sync::atomic::AtomicU32;
 

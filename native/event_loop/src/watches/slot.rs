@@ -1,7 +1,7 @@
 //! The watches of one descriptor, and what is registered in the kernel for them. `watches` calls
 //! it.
 
-use super::{token, Direction, Mode};
+use super::{Direction, Mode, token};
 use crate::epoll::{EpollSet, Interest, RawEvent};
 use crate::error::{Error, Result};
 use std::os::fd::RawFd;

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::epoll::EventBuffer;
+use Direction::{Read as R, Write as W};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use Direction::{Read as R, Write as W};
 
 struct Bench {
     set: EpollSet,
@@ -196,9 +196,9 @@ fn closed_numbers_are_refused_and_forgotten() {
     let fd = far.as_raw_fd();
     b.table.watch(&b.set, fd, R, 1, Mode::LEVEL).unwrap();
     drop(far); // behind our back
-               // Other tests open descriptors at the same time: the number may be in use again,
-               // which is the reuse of the test below. Both results are right; the old reader must
-               // be gone.
+    // Other tests open descriptors at the same time: the number may be in use again,
+    // which is the reuse of the test below. Both results are right; the old reader must
+    // be gone.
     match b.table.watch(&b.set, fd, W, 2, Mode::LEVEL) {
         Err(Error::BadFd | Error::NotPollable) => assert!(b.table.is_empty()),
         Ok(_) => assert_eq!(b.table.key(fd, R), None),

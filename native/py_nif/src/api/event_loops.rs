@@ -6,7 +6,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{done_or_error, ok_or_error};
-use crate::loops::{registry, LoopRef, NativeLoop, Receiver, Role};
+use crate::loops::{LoopRef, NativeLoop, Receiver, Role, registry};
 
 #[rustler::nif]
 fn event_loop_new(env: Env<'_>) -> Term<'_> {

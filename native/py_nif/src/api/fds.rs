@@ -1,8 +1,8 @@
 //! Watched file descriptors.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use event_loop::Direction;
 use rustler::{Encoder, Env, Term};
@@ -10,7 +10,7 @@ use rustler::{Encoder, Env, Term};
 use crate::atoms;
 use crate::beam::fd::file_id;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, ok_or_error, Error, Result};
+use crate::error::{Error, Result, done_or_error, ok_or_error};
 use crate::loops::{FdRef, LoopRef, NativeLoop};
 
 #[rustler::nif]

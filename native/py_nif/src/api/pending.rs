@@ -8,7 +8,7 @@ use rustler::{Encoder, Env, Term};
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::error::Error;
-use crate::loops::{kind_atom, LoopRef, NativeLoop, Waiting};
+use crate::loops::{LoopRef, NativeLoop, Waiting, kind_atom};
 
 #[rustler::nif]
 fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {

@@ -4,7 +4,7 @@
 
 use std::any::Any;
 use std::ffi::CString;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use pyo3::prelude::*;

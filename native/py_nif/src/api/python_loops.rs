@@ -9,7 +9,7 @@ use crate::beam::resource::Ref;
 use crate::cpython::process::main_thread;
 use crate::error::Error;
 use crate::loops::Origin;
-use crate::loops::{registry, LoopRef, NativeLoop, RequestLimits};
+use crate::loops::{LoopRef, NativeLoop, RequestLimits, registry};
 use crate::requests::on_loop;
 use crate::runners::placement;
 use crate::runners::start as loop_thread;

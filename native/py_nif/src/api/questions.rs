@@ -4,7 +4,7 @@ use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
-use crate::questions::{server, Answer, QuestionRef, Terms};
+use crate::questions::{Answer, QuestionRef, Terms, server};
 
 /// `pid` receives questions from now on.
 #[rustler::nif]

@@ -5,7 +5,7 @@ use rustler::{Encoder, Env, Term};
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::loops::sleeps::Sleeper;
-use crate::loops::{registry, PollSet};
+use crate::loops::{PollSet, registry};
 
 /// The calling process becomes the router of every loop that has no other keeper.
 #[rustler::nif]

@@ -6,7 +6,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::process::main_thread;
-use crate::loops::{registry, Refused, Work};
+use crate::loops::{Refused, Work, registry};
 use crate::questions::chain;
 use crate::requests::call_threads;
 use crate::requests::call_threads::Job;

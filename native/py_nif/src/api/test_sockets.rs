@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use rustler::{Binary, Decoder, Encoder, Env, NewBinary, NifResult, Term};
 
 use crate::beam::fd::set_nonblocking;
-use crate::error::{done_or_error, ok_or_error, Error, Result};
+use crate::error::{Error, Result, done_or_error, ok_or_error};
 
 /// Receiving more than this at once is rejected: the caller chooses the size.
 const MAX_READ: usize = 64 << 20;

@@ -1,14 +1,14 @@
 //! Timers of a loop driven from Erlang.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use event_loop::now_ns;
 use rustler::{Env, Term};
 
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
-use crate::error::{done_or_error, ok_or_error, Error};
+use crate::error::{Error, done_or_error, ok_or_error};
 use crate::loops::{LoopRef, NativeLoop, Timer, TimerRef};
 
 #[rustler::nif]
@@ -45,10 +45,10 @@ fn cancel_timer<'a>(env: Env<'a>, native: Ref<LoopRef>, timer: Ref<TimerRef>) ->
         if !std::ptr::eq(timer.owner.as_ptr(), Arc::as_ptr(&owner)) {
             return Err(Error::Core(event_loop::Error::Stale));
         }
-        if !timer.timer.cancelled.swap(true, Ordering::AcqRel) {
-            if let Some(mut side) = owner.erlang_side() {
-                side.timers.note_cancelled();
-            }
+        if !timer.timer.cancelled.swap(true, Ordering::AcqRel)
+            && let Some(mut side) = owner.erlang_side()
+        {
+            side.timers.note_cancelled();
         }
         Ok(())
     });

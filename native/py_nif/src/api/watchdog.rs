@@ -9,7 +9,7 @@ use rustler::{Encoder, Env, LocalPid, Term};
 use crate::atoms;
 use crate::cpython::process::{main_thread, stacks};
 use crate::error::Error;
-use crate::loops::{registry, watchdog, NativeLoop};
+use crate::loops::{NativeLoop, registry, watchdog};
 
 /// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds, Callback, Milliseconds}]}`:
 /// the loops that have been in one turn for at least that long, with the number of the running

@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use rustler::{sys, Atom, Encoder, Env, LocalPid};
+use rustler::{Atom, Encoder, Env, LocalPid, sys};
 
 use super::forked;
 use super::own_env::OwnEnv;

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use rustler::{sys, Atom, LocalPid};
+use rustler::{Atom, LocalPid, sys};
 
 /// The process registered under this name. Not for scheduler threads.
 pub fn whereis(name: Atom) -> Option<LocalPid> {

@@ -15,11 +15,11 @@
 //! each type has one object that is never released ([`keep`]).
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::{align_of, size_of, MaybeUninit};
+use std::mem::{MaybeUninit, align_of, size_of};
 use std::ops::Deref;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -58,7 +58,7 @@ impl TypeCell {
         self.handles().next().unwrap_or(ptr::null_mut())
     }
 
-    fn handles(&self) -> impl Iterator<Item = *mut ErlNifResourceType> {
+    fn handles(&self) -> impl Iterator<Item = *mut ErlNifResourceType> + use<> {
         // Acquire: with the Release in `keep`, what the pointer refers to is complete.
         let mut next = self.kept.load(Ordering::Acquire).cast_const();
         std::iter::from_fn(move || {
@@ -257,7 +257,7 @@ pub fn keep<T: Resource>() {
     cell.kept.store(Box::into_raw(kept), Ordering::Release);
 }
 
-extern "C" {
+unsafe extern "C" {
     // rustler's declaration takes an enum that cannot hold CREATE | TAKEOVER.
     fn enif_init_resource_type(
         env: *mut ErlNifEnv,

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustler::{sys, Atom};
+use rustler::{Atom, sys};
 
 use crate::atoms;
 

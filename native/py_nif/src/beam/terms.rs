@@ -4,9 +4,9 @@
 //! type that the VM's `..._from_array` functions take.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_uint, CStr};
+use std::ffi::{CStr, c_int, c_uint};
 use std::marker::PhantomData;
-use std::mem::{size_of, ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit, size_of};
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;

@@ -50,10 +50,10 @@ pub fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// True, False, None or an `erlang.Atom`.
 pub fn to_python<'py>(py: Python<'py>, atom: Atom) -> Result<Bound<'py, PyAny>, ConvertError> {
-    if let Some(Table { values, .. }) = &*table() {
-        if let Some(known) = values.get(&atom) {
-            return Ok(known.bind(py).clone());
-        }
+    if let Some(Table { values, .. }) = &*table()
+        && let Some(known) = values.get(&atom)
+    {
+        return Ok(known.bind(py).clone());
     }
     let value = match meaning(py, atom) {
         Some(value) => value,
@@ -101,10 +101,10 @@ fn object(py: Python<'_>, atom: Atom) -> PyResult<Bound<'_, PyAny>> {
 
 /// The atom of an `erlang.Atom`.
 pub fn to_atom(value: &Bound<'_, PyString>) -> Result<Atom, ConvertError> {
-    if let Some(Table { atoms, .. }) = &*table() {
-        if let Some(&atom) = atoms.get(&(value.as_ptr() as usize)) {
-            return Ok(atom);
-        }
+    if let Some(Table { atoms, .. }) = &*table()
+        && let Some(&atom) = atoms.get(&(value.as_ptr() as usize))
+    {
+        return Ok(atom);
     }
     // It was created without the constructor (`str.__new__(Atom, name)`), so it is not in the
     // table.

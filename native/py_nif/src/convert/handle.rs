@@ -58,11 +58,11 @@ impl Handle {
 
     #[getter]
     fn value(&self, py: Python<'_>) -> Py<PyAny> {
-        self.0 .0.clone_ref(py)
+        self.0.0.clone_ref(py)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Handle({})", self.0 .0.bind(py).repr()?))
+        Ok(format!("Handle({})", self.0.0.bind(py).repr()?))
     }
 }
 

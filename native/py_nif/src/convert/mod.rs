@@ -38,7 +38,7 @@ use super::beam::forked;
 
 pub use atoms::existing_atom;
 pub use handle::PythonObject;
-pub use opaque::{Fun, Pid, Ref as Reference, CALL_FUN};
+pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
 pub use shared_bytes::SharedBytes;
 pub use to_python::to_python;
 pub use to_term::to_term;

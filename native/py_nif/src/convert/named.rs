@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use rustler::{Encoder, Env, Term};
 
-use super::error::{shortened, Step};
+use super::error::{Step, shortened};
 use crate::atoms;
 use crate::convert;
 

@@ -9,7 +9,7 @@ use pyo3::types::{
 };
 use rustler::{Encoder, Env, Term};
 
-use super::error::{type_name, ConvertError};
+use super::error::{ConvertError, type_name};
 use super::shared_bytes;
 use crate::atoms;
 

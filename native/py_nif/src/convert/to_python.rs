@@ -5,9 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustler::{Atom, Binary, MapIterator, Term, TermType};
 
-use super::error::{key_text, shortened, ConvertError, Step};
+use super::error::{ConvertError, Step, key_text, shortened};
 use super::opaque::{Fun, Pid, Port, Ref};
-use super::{atoms, bit_string, handle, integers, MAX_DEPTH};
+use super::{MAX_DEPTH, atoms, bit_string, handle, integers};
 use crate::beam::terms::Elements;
 use crate::cpython::collector;
 
@@ -136,14 +136,12 @@ fn text<'py>(py: Python<'py>, binary: &Binary<'_>) -> Result<Bound<'py, PyAny>, 
 #[inline]
 fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
     let elements = Elements::of(term).ok_or_else(|| unknown(term))?;
-    if elements.len() == 2 {
-        if let (Some(tag), Some(bytes)) = (elements.get(0), elements.get(1)) {
-            if crate::atoms::bytes() == tag {
-                if let Ok(binary) = Binary::from_term(bytes) {
-                    return Ok(Opened::Leaf(PyBytes::new(py, binary.as_slice()).into_any()));
-                }
-            }
-        }
+    if elements.len() == 2
+        && let (Some(tag), Some(bytes)) = (elements.get(0), elements.get(1))
+        && crate::atoms::bytes() == tag
+        && let Ok(binary) = Binary::from_term(bytes)
+    {
+        return Ok(Opened::Leaf(PyBytes::new(py, binary.as_slice()).into_any()));
     }
     Ok(Opened::Inside(Frame::Tuple { elements, taken: 0 }))
 }

@@ -8,12 +8,12 @@ use pyo3::types::{
 use rustler::{Encoder, Env, OwnedEnv, Term};
 
 use super::bit_string::BitString;
-use super::error::{key_text, type_name, ConvertError, Step};
+use super::error::{ConvertError, Step, key_text, type_name};
 use super::handle::Handle;
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::rare_types;
 use super::rare_types::Rare;
-use super::{atoms, bit_string, integers, limits, shared_bytes, MAX_DEPTH};
+use super::{MAX_DEPTH, atoms, bit_string, integers, limits, shared_bytes};
 use crate::atoms as names;
 use crate::beam::terms;
 use crate::beam::terms::Word;

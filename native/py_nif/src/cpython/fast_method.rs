@@ -4,18 +4,18 @@
 //! A method is a type that implements [`FastMethod`], in safe Rust; the unsafe code is here.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, CStr};
+use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use pyo3::PyClass;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
-use pyo3::PyClass;
 
 use super::arguments::Arguments;
 

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use event_loop::{now_ns, Awaited, Spin, WaitPolicy};
+use event_loop::{Awaited, Spin, WaitPolicy, now_ns};
 
 use super::offer::Offer;
 

@@ -25,7 +25,7 @@ use crate::loops::LoopThread;
 use crate::loops::{Posted, Recipient};
 use crate::questions::chain;
 use crate::questions::chain::Chain;
-use crate::questions::{kind_text, server, Answer, Question, Terms, Waiter};
+use crate::questions::{Answer, Question, Terms, Waiter, kind_text, server};
 use crate::requests::{call_threads, calls};
 
 /// Signal handlers run on the main thread, and nothing else wakes it for them.

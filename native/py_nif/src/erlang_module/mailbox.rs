@@ -221,13 +221,13 @@ fn reason<'a>(env: Env<'a>, py: Python<'_>, error: Bound<'_, PyAny>) -> Term<'a>
         .getattr("kind")
         .and_then(|kind| kind.eq("exit"))
         .unwrap_or(false);
-    if is_exit && convert::exception::is_erlang_error(&error) {
-        if let Ok(Ok(reason)) = error
+    if is_exit
+        && convert::exception::is_erlang_error(&error)
+        && let Ok(Ok(reason)) = error
             .getattr("reason")
             .map(|reason| convert::to_term(env, &reason))
-        {
-            return reason;
-        }
+    {
+        return reason;
     }
     let exception = values::exception(env, py, &PyErr::from_value(error));
     (atoms::py_exception(), exception).encode(env)

@@ -4,8 +4,8 @@
 //! An event stays until it is taken, even if the fd has been read meanwhile. When a watch is
 //! removed, replaced or paused, its event is dropped.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use event_loop::{Direction, EventBuffer, Kind, Pending, Ready, TimerHeap};
 use rustler::{Atom, Encoder, Env, LocalPid, Term};

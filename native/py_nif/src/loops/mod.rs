@@ -34,7 +34,7 @@ mod unheard;
 pub mod watchdog;
 mod watchdog_timer;
 
-pub use erlang_side::{kind_atom, Receiver};
+pub use erlang_side::{Receiver, kind_atom};
 pub use keeper::Role;
 pub use loop_thread::LoopThread;
 pub use native_loop::NativeLoop;

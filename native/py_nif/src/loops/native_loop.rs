@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use event_loop::{EventLoop, Inbox, WaitPolicy};
 use rustler::{Env, LocalPid};
 
+use super::LoopThread;
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::LoopThread;
-use super::{registry, Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat};
+use super::{Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat, registry};
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{Error, Result};

@@ -11,13 +11,13 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, Kind, Mode, WatchId};
+use event_loop::{Direction, Kind, Mode, WatchId, now_ns};
 use rustler::Env;
 
+use super::PollSet;
 use super::erlang_side::{ErlangSide, Why};
 use super::keeper::Role;
 use super::native_loop::{Driver, NativeLoop};
-use super::PollSet;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::Result;

@@ -4,7 +4,7 @@
 //! A loop of another implementation (asyncio's own) has no inbox. A dedicated thread notifies it
 //! through the loop's `call_soon_threadsafe`.
 
-use std::sync::mpsc::{channel, Receiver, Sender as Channel};
+use std::sync::mpsc::{Receiver, Sender as Channel, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 

@@ -2,8 +2,8 @@
 //! first that does not sees to it that it wakes in time.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::watchdog;
 use crate::cpython::interrupt::Interruptible;

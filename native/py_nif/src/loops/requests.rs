@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event_loop::inbox::Taken;
-use event_loop::{now_ns, Inbox, NumberMap, PushError};
+use event_loop::{Inbox, NumberMap, PushError, now_ns};
 use pyo3::{Py, PyAny};
 use rustler::Atom;
 
-use super::unheard::Unheard;
 use super::NativeLoop;
+use super::unheard::Unheard;
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::Sender;

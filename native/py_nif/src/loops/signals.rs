@@ -5,7 +5,7 @@
 //! sets the signal's bit and wakes the loop.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{channel, Sender as Channel};
+use std::sync::mpsc::{Sender as Channel, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Signals {
     }
 
     /// The numbers of the signals that arrived since the last time.
-    pub fn take(&self) -> impl Iterator<Item = i32> {
+    pub fn take(&self) -> impl Iterator<Item = i32> + use<> {
         self.arrived.take()
     }
 
@@ -51,15 +51,15 @@ impl Signals {
 
     /// The loop is closed and has left the registry.
     pub fn closed(&self, sender: Sender<'_>) {
-        if self.wanted.take().next().is_some() {
-            if let Some(settler) = settler() {
-                // If it has died, its successor checks everything anyway.
-                let _ = message::send(
-                    sender,
-                    &settler,
-                    (atoms::signals_changed(), atoms::undefined()),
-                );
-            }
+        if self.wanted.take().next().is_some()
+            && let Some(settler) = settler()
+        {
+            // If it has died, its successor checks everything anyway.
+            let _ = message::send(
+                sender,
+                &settler,
+                (atoms::signals_changed(), atoms::undefined()),
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `py_nif:sleep_done/1`. No thread depends on the router: if it dies, its last reference to the
 //! sleeper is dropped and the thread notices; and no wait is longer than the sleep itself.
 
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender as Channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Channel, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;

@@ -42,10 +42,10 @@ fn rouse(party: u64) {
     if forked::is_copy() {
         return;
     }
-    if let Some(timer) = TIMER.get() {
-        if VIGIL.rouse(party, &**timer) {
-            call();
-        }
+    if let Some(timer) = TIMER.get()
+        && VIGIL.rouse(party, &**timer)
+    {
+        call();
     }
 }
 

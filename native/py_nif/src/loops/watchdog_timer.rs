@@ -2,11 +2,11 @@
 //! to clear it is a system call each, and wakes no thread.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use event_loop::sys::timerfd::TimerFd;
-use event_loop::{now_ns, Alarm};
+use event_loop::{Alarm, now_ns};
 use rustler::{Env, LocalPid};
 
 use super::watchdog;

@@ -96,10 +96,10 @@ impl Line {
 
     fn send(self) {
         let text = String::from_utf8_lossy(&self.bytes);
-        if device::send_anyway(&self.target, &text) == Sent::No {
-            if let Some(user) = Target::user() {
-                device::send_anyway(&user, &text);
-            }
+        if device::send_anyway(&self.target, &text) == Sent::No
+            && let Some(user) = Target::user()
+        {
+            device::send_anyway(&user, &text);
         }
     }
 }

@@ -54,10 +54,10 @@ pub fn _write(py: Python<'_>, stream: u8, data: &Bound<'_, PyAny>) -> PyResult<b
 #[pyo3(signature = (stream, /))]
 pub fn _flush(py: Python<'_>, stream: u8) -> PyResult<()> {
     let stream = self::stream(stream)?;
-    if let Some(target) = open_target(py) {
-        if let Some(text) = lines::take(&target, stream) {
-            send(py, &target, &text);
-        }
+    if let Some(target) = open_target(py)
+        && let Some(text) = lines::take(&target, stream)
+    {
+        send(py, &target, &text);
     }
     Ok(())
 }

@@ -12,4 +12,4 @@ pub mod chain;
 mod question;
 pub mod server;
 
-pub use question::{kind_text, Answer, Question, QuestionRef, Terms, Waiter};
+pub use question::{Answer, Question, QuestionRef, Terms, Waiter, kind_text};

@@ -20,7 +20,7 @@ mod queue;
 mod watcher;
 mod worker;
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pyo3::prelude::*;

@@ -3,8 +3,8 @@
 //! Called on call threads, and on a loop's thread for coroutine functions. Every exception becomes
 //! the reply: `SystemExit` ends neither a thread nor the node.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError, PySyntaxError};
 use pyo3::ffi;

@@ -209,7 +209,7 @@ impl Known {
         let found = match known.and_then(|functions| functions.get(&function)) {
             Some(found) => *found,
             None if self.count >= MOST => {
-                return FunctionRef::Own(Arc::new(Function::new(module, function)))
+                return FunctionRef::Own(Arc::new(Function::new(module, function)));
             }
             None => {
                 // It is never freed.

@@ -1,7 +1,7 @@
 //! Requests on the loop's thread: a turn takes them here, and their coroutines become asyncio
 //! tasks, whose results are the replies.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};

@@ -158,10 +158,10 @@ impl Slice {
     /// The stream has no consumer: its `finally` blocks run.
     fn close(self, py: Python<'_>) {
         self.task.closing();
-        if let Source::Iterator(iterator) = &self.source {
-            if let Err(error) = close(iterator.bind(py)) {
-                calls::report_late(py, &self.task, &error);
-            }
+        if let Source::Iterator(iterator) = &self.source
+            && let Err(error) = close(iterator.bind(py))
+        {
+            calls::report_late(py, &self.task, &error);
         }
         calls::settle(&self.task, self.home.as_ref());
     }

@@ -14,7 +14,7 @@ use crate::atoms;
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::Ref;
 use crate::beam::terms::Elements;
-use crate::questions::{chain, Question};
+use crate::questions::{Question, chain};
 
 pub enum What {
     Call(FunctionRef),
@@ -100,10 +100,10 @@ impl Request {
 
 impl Given {
     fn copy(args: Option<Term<'_>>, kwargs: Option<Term<'_>>) -> Self {
-        if let (Some(args), None) = (args, kwargs) {
-            if let Some(plain) = PlainArguments::of(args) {
-                return Given::Plain(plain);
-            }
+        if let (Some(args), None) = (args, kwargs)
+            && let Some(plain) = PlainArguments::of(args)
+        {
+            return Given::Plain(plain);
         }
         match (args, kwargs) {
             (None, None) => Given::Nothing,

@@ -18,7 +18,7 @@
 mod flow;
 
 use std::ffi::CStr;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -38,8 +38,8 @@ use crate::beam::message;
 use crate::beam::message::Sender;
 use crate::beam::own_env::{Kept, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
-use crate::loops::registry;
 use crate::loops::Origin;
+use crate::loops::registry;
 
 /// Where a task runs, which determines how it can be stopped.
 #[derive(Clone)]
@@ -177,10 +177,10 @@ impl Task {
     /// It runs there from now on. Returns `false` if it was given up. For our own threads.
     pub fn begin(&self, place: Place) -> bool {
         let mut life = self.lock();
-        if let (Some(reply), None) = (&life.reply, &life.monitor) {
-            if !message::is_alive(&reply.to) {
-                life.phase = Phase::GivenUp { left: None };
-            }
+        if let (Some(reply), None) = (&life.reply, &life.monitor)
+            && !message::is_alive(&reply.to)
+        {
+            life.phase = Phase::GivenUp { left: None };
         }
         match life.phase {
             Phase::Queued | Phase::Running(_) => {

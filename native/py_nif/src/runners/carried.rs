@@ -1,7 +1,7 @@
 //! One loop on its runner: its beginning, its turns, its end. `runner` calls this;
 //! `python/erlang_loop/served.py` is the Python part.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use event_loop::now_ns;
@@ -23,9 +23,9 @@ use crate::beam::message::Sender;
 use crate::convert::named;
 use crate::cpython::context;
 use crate::cpython::process::{forked, stacks};
-use crate::loops::load::Load;
 use crate::loops::LoopThread;
 use crate::loops::NativeLoop;
+use crate::loops::load::Load;
 
 /// The state after a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,11 +149,11 @@ impl Carried {
             self.native.pulse.turned(now_ns());
             self.native.pulse.rests();
         }
-        if let Err(error) = result {
-            if let Err(error) = self.raised(py, error) {
-                self.failure = Some(error);
-                return Turn::Ended;
-            }
+        if let Err(error) = result
+            && let Err(error) = self.raised(py, error)
+        {
+            self.failure = Some(error);
+            return Turn::Ended;
         }
         let this = object.get();
         if this.stopping.get(py) {

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use event_loop::{now_ns, Inbox, WaitPolicy};
+use event_loop::{Inbox, WaitPolicy, now_ns};
 
 use super::runner;
 use super::start::Start;
 use crate::cpython::process::finalizing;
 use crate::loops::load::Load;
-use crate::loops::{registry, NativeLoop, Place, Runs};
+use crate::loops::{NativeLoop, Place, Runs, registry};
 
 /// A runner that is busy for more than this share of its time, in thousandths, gets no more loops.
 const BUSY: u64 = 250;
@@ -105,11 +105,9 @@ impl Places {
             Some(_) => self.shared.len() < self.limit,
             None => self.shared.len() < self.limit * STRETCH,
         };
-        if room {
-            if let Some(runner) = Runner::start(true) {
-                self.shared.push(runner.clone());
-                return Some(runner);
-            }
+        if room && let Some(runner) = Runner::start(true) {
+            self.shared.push(runner.clone());
+            return Some(runner);
         }
         let least_busy = || {
             let load = |runner: &&Arc<Runner>| (runner.load.share(now), count(runner));

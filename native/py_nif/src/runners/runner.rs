@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, Mode, NumberMap};
+use event_loop::{Direction, Mode, NumberMap, now_ns};
 use pyo3::prelude::*;
 
 use super::carried::{Carried, Turn};
@@ -188,10 +188,10 @@ impl Carrying<'_> {
     }
 
     fn note_runnable(&mut self, id: u64) {
-        if let Some(carried) = self.loops.get_mut(&id) {
-            if !std::mem::replace(&mut carried.is_runnable, true) {
-                self.runnable.push_back(id);
-            }
+        if let Some(carried) = self.loops.get_mut(&id)
+            && !std::mem::replace(&mut carried.is_runnable, true)
+        {
+            self.runnable.push_back(id);
         }
     }
 

@@ -7,7 +7,7 @@ use event_loop::now_ns;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::class::{nanoseconds, Loop};
+use super::class::{Loop, nanoseconds};
 use super::fd_table::Watcher;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::turns::turn;
@@ -36,10 +36,10 @@ pub fn run_timed(slf: &Bound<'_, Loop>, item: Item, limit: u64) -> PyResult<()> 
     let started = now_ns();
     let result = turn::run_item(slf, item);
     let took = now_ns().saturating_sub(started);
-    if took >= limit {
-        if let Some(source) = source {
-            slf.call_method1("_handler_blocked", (source, took as f64 / 1e9))?;
-        }
+    if took >= limit
+        && let Some(source) = source
+    {
+        slf.call_method1("_handler_blocked", (source, took as f64 / 1e9))?;
     }
     result
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, NumberMap, TimerHeap, WaitPolicy};
+use event_loop::{Direction, NumberMap, TimerHeap, WaitPolicy, now_ns};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -40,7 +40,7 @@ use crate::cpython::process::stacks;
 use crate::io::stream::transport::StreamTransport;
 use crate::io::transports::base::Transport;
 use crate::loops::Origin;
-use crate::loops::{registry, LoopRef, NativeLoop, Pulse};
+use crate::loops::{LoopRef, NativeLoop, Pulse, registry};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct Loop {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use pyo3::{ffi, intern};
 
-use super::class::{nanoseconds, Loop};
+use super::class::{Loop, nanoseconds};
 
 /// Which `time` a loop uses.
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -4,12 +4,12 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, Mode};
+use event_loop::{Direction, Mode, now_ns};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::class::{nanoseconds, Loop};
+use super::class::{Loop, nanoseconds};
 use super::fd_callbacks::{fileno, known_fileno, watch_error};
 use super::fd_table::{Watched, Watcher};
 use crate::asyncio::handles::handle::{Call, Handle};

@@ -12,13 +12,13 @@ use pyo3::types::{PyBool, PyFloat, PyType};
 
 use super::class::Loop;
 use super::clock as loop_clock;
-use super::fd_callbacks::{direction, fileno, known_fileno, MODE};
+use super::fd_callbacks::{MODE, direction, fileno, known_fileno};
 use super::futures;
 use crate::asyncio::handles::handle::{Call, Handle};
 #[cfg(Py_3_14)]
 use crate::asyncio::handles::thread_safe_handle::ThreadSafeHandle;
 use crate::asyncio::turns::between;
-use crate::cpython::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
+use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
 
 /// Gives a class of loops methods of its own. CPython's fast way to call a method applies only if
 /// the object is of the very class that the method was created for, not of a subclass.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use event_loop::{now_ns, Direction, Ready};
+use event_loop::{Direction, Ready, now_ns};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use event_loop::{now_ns, EventBuffer, Lateness, Parked, Ready, Spin, Warmth};
+use event_loop::{EventBuffer, Lateness, Parked, Ready, Spin, Warmth, now_ns};
 
 use crate::cpython::offer::Offer;
 use crate::error::Result;
-use crate::loops::load::Load;
 use crate::loops::NativeLoop;
+use crate::loops::load::Load;
 
 /// How often the fds are polled while there is other work. Not more often, because a poll costs as
 /// much as several callbacks and this delay is not noticeable (`bench/`: call_soon chain); and not
@@ -171,10 +171,10 @@ impl Waiting {
             return Ok(false);
         }
         let left = deadline.map(|deadline| deadline.saturating_sub(now_ns()));
-        if let (Some(deadline), Some(left)) = (deadline, left) {
-            if left < policy.near_timer_ns {
-                return self.wait_in_time(native, deadline, left).map(|()| true);
-            }
+        if let (Some(deadline), Some(left)) = (deadline, left)
+            && left < policy.near_timer_ns
+        {
+            return self.wait_in_time(native, deadline, left).map(|()| true);
         }
         if !self.warmth.is_warm() {
             return Ok(false);

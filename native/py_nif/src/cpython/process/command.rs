@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 
 use pyo3::ffi;
 
@@ -32,24 +32,30 @@ pub fn run(settings: &Settings, arguments: &[CString]) -> ! {
 /// `erl` is a script that sets environment variables; `bin/erlang-loop` has saved their former
 /// values.
 fn restore_environment() {
-    // Python has not been started, and the VM copied its environment at boot: no other code reads
-    // it.
     for name in ["PATH", "BINDIR", "EMU", "PROGNAME", "ROOTDIR"] {
         let saved = format!("ERLANG_LOOP_SAVED_{name}");
-        match env::var_os(&saved) {
+        set_variable(name, env::var_os(&saved));
+        set_variable(&saved, None);
+    }
+    set_variable("ERLANG_LOOP_ROOT", None);
+}
+
+fn set_variable(name: &str, value: Option<OsString>) {
+    // SAFETY: Python has not been started, and the VM copied its environment at boot: no other
+    // thread reads it.
+    unsafe {
+        match value {
             Some(value) => env::set_var(name, value),
             None => env::remove_var(name),
         }
-        env::remove_var(saved);
     }
-    env::remove_var("ERLANG_LOOP_ROOT");
 }
 
 /// Those that were ignored before the VM started, as `bin/erlang-loop` found them: bit 0 is signal 1.
 fn ignored_signals() -> u64 {
     let name = "ERLANG_LOOP_IGNORED_SIGNALS";
     let mask = env::var(name).unwrap_or_default();
-    env::remove_var(name);
+    set_variable(name, None);
     // Without a value, `erl` was not started by `bin/erlang-loop`.
     u64::from_str_radix(&mask, 16).unwrap_or(0)
 }

@@ -50,7 +50,7 @@ pub fn park() -> ! {
 
 fn is_finalizing() -> bool {
     #[cfg(not(Py_3_13))]
-    extern "C" {
+    unsafe extern "C" {
         // PyO3 lacks it.
         #[link_name = "_Py_IsFinalizing"]
         fn Py_IsFinalizing() -> std::ffi::c_int;

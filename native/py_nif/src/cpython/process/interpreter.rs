@@ -2,7 +2,7 @@
 //! becomes Python's main thread. Called by [`super::main_thread`] only.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 
 use pyo3::ffi;
 use pyo3::prelude::*;

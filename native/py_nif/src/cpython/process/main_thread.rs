@@ -4,9 +4,9 @@
 //! only here.
 
 use std::ffi::{CStr, CString};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, Receiver, Sender as Channel};
+use std::sync::mpsc::{Receiver, Sender as Channel, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 

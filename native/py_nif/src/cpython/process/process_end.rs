@@ -13,7 +13,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::{child_processes, finalizing, main_thread};
@@ -44,10 +44,10 @@ unsafe extern "C" fn redirected_exit(status: c_int) -> ! {
 fn register_exit_handler() {
     #[cfg(target_env = "gnu")]
     {
-        extern "C" {
+        unsafe extern "C" {
             // The libc crate lacks it.
             fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void)
-                -> c_int;
+            -> c_int;
         }
         extern "C" fn handler(status: c_int, _argument: *mut c_void) {
             end(status)
@@ -77,7 +77,7 @@ pub fn end(status: c_int) -> ! {
 }
 
 fn stdout() -> *mut libc::FILE {
-    extern "C" {
+    unsafe extern "C" {
         static stdout: *mut libc::FILE;
     }
     // SAFETY: C sets it before `main` and never changes it.

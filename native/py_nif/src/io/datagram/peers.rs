@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::cpython::cells::gil_cell::GilCell;
-use crate::io::sys::address::{ipv4_to_python, Address};
+use crate::io::sys::address::{Address, ipv4_to_python};
 
 /// How many are cached at most: the last one for each slot.
 const PLACES: usize = 64;

@@ -20,7 +20,7 @@ use crate::io::stream::writing::write_after_loss;
 use crate::io::stream::written::as_bytes;
 use crate::io::sys::address::Address;
 use crate::io::sys::socket_calls;
-use crate::io::sys::socket_calls::{Stop, DATAGRAMS};
+use crate::io::sys::socket_calls::{DATAGRAMS, Stop};
 use crate::io::transports::base::Transport;
 use crate::io::transports::kind::Kind;
 

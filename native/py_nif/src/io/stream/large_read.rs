@@ -19,7 +19,7 @@ const LARGE_READ: usize = 64 * 1024;
 /// A message is large from here on: copying it costs more than shrinking a larger object.
 pub const LARGE: usize = 16 * 1024;
 
-extern "C" {
+unsafe extern "C" {
     /// Documented by CPython, but not declared by PyO3.
     fn _PyBytes_Resize(bytes: *mut *mut ffi::PyObject, length: ffi::Py_ssize_t) -> c_int;
 }

@@ -1,7 +1,7 @@
 //! Socket addresses between the kernel and Python, for the families that a loop supports.
 #![allow(unsafe_code)]
 
-use std::mem::{size_of, MaybeUninit};
+use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pyo3::prelude::*;

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
-use super::socket_calls::{answer, Stop};
+use super::socket_calls::{Stop, answer};
 
 /// The file types that a pipe transport accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::ffi::CStr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cpython::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
+use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
 
 /// The native base of `erlang_loop.tls.TlsProtocol`.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]

@@ -5,9 +5,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::TlsPath;
 use super::states::{failed, is_in, is_set, pending, size, states, wants_more};
 use super::writing::process_outgoing;
-use super::TlsPath;
 use crate::cpython::method_calls::{call0, call1};
 
 /// The maximum content of a record, and so of one read from OpenSSL.

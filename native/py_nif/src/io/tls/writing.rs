@@ -5,8 +5,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PySlice};
 
-use super::states::{failed, is_in, is_set, pending, size, states, wants_more};
 use super::TlsPath;
+use super::states::{failed, is_in, is_set, pending, size, states, wants_more};
 use crate::cpython::method_calls::{call0, call1};
 use crate::io::stream::transport::StreamTransport;
 

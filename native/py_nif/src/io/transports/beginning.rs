@@ -19,15 +19,15 @@ impl Transport {
         let py = slf.py();
         let this = slf.get();
         let owner = this.owner(py)?;
-        if let Some(server) = this.server.cloned(py) {
-            if let Err(error) = server::attach(server.bind(py), slf) {
-                // The server was closed meanwhile and has not registered this transport.
-                drop(this.server.take(py));
-                if let Some(file) = this.file.take(py) {
-                    file.close(py)?;
-                }
-                return Err(error);
+        if let Some(server) = this.server.cloned(py)
+            && let Err(error) = server::attach(server.bind(py), slf)
+        {
+            // The server was closed meanwhile and has not registered this transport.
+            drop(this.server.take(py));
+            if let Some(file) = this.file.take(py) {
+                file.close(py)?;
             }
+            return Err(error);
         }
         if this.kind.is_socket() {
             Self::list(slf)?;

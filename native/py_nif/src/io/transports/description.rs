@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::base::Transport;
-use super::kind::{Kind, KINDS};
+use super::kind::{KINDS, Kind};
 use crate::cpython::cells::gil_value::GilValue;
 
 impl Transport {

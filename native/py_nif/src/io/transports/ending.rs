@@ -4,7 +4,7 @@ use event_loop::Direction;
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3::{intern, PyTypeInfo};
+use pyo3::{PyTypeInfo, intern};
 
 use super::base::Transport;
 use super::kind::Kind;

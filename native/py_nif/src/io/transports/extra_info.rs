@@ -16,7 +16,7 @@ use super::open_file::OpenFile;
 use super::python_sockets;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::method_calls::call0;
-use crate::io::sys::address::{ipv4_to_python, Address};
+use crate::io::sys::address::{Address, ipv4_to_python};
 
 /// The address of one end.
 pub enum Name {

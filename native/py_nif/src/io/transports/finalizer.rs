@@ -6,12 +6,12 @@
 
 use std::sync::OnceLock;
 
+use pyo3::PyClass;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::PyClass;
 
 use super::base::Transport;
-use super::kind::{Kind, KINDS};
+use super::kind::{KINDS, Kind};
 
 /// PyO3's `tp_dealloc`, for each kind of transport.
 static DEALLOC: [OnceLock<ffi::destructor>; KINDS] = [const { OnceLock::new() }; KINDS];

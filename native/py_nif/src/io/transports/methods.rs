@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use super::base::Transport;
-use crate::cpython::fast_method::{install, install_question, FastMethod, FastQuestion, Given};
+use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
 use crate::io::datagram::transport::DatagramTransport;
 use crate::io::stream::transport::StreamTransport;
 
@@ -49,11 +49,12 @@ impl FastMethod for GetExtraInfo {
         given: Given<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (name, default) = given.or_default("get_extra_info", ["name", "default"])?;
-        if let Ok(stream) = slf.cast::<StreamTransport>() {
-            if stream.get().flush_pending.get(slf.py()) && name.eq("socket")? {
-                // The caller may shut the socket down.
-                StreamTransport::flush_deferred(stream)?;
-            }
+        if let Ok(stream) = slf.cast::<StreamTransport>()
+            && stream.get().flush_pending.get(slf.py())
+            && name.eq("socket")?
+        {
+            // The caller may shut the socket down.
+            StreamTransport::flush_deferred(stream)?;
         }
         slf.get()
             .extra(&name, default.map(|default| default.to_owned()))

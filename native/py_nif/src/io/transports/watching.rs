@@ -6,7 +6,7 @@ use pyo3::types::PyWeakrefReference;
 
 use super::base::Transport;
 use crate::asyncio::loop_class::class::Loop;
-use crate::asyncio::loop_class::fd_callbacks::{watch_error, MODE};
+use crate::asyncio::loop_class::fd_callbacks::{MODE, watch_error};
 use crate::asyncio::loop_class::fd_table::Watcher;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::cells::gil_value::GilValue;

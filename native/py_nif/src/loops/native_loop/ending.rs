@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rustler::{Env, LocalPid};
 
-use super::{locked, NativeLoop};
+use super::{NativeLoop, locked};
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;
@@ -12,7 +12,7 @@ use crate::beam::resource::Ref;
 use crate::beam::select;
 use crate::loops::erlang_side::Why;
 use crate::loops::keeper::Role;
-use crate::loops::{registry, PollSet};
+use crate::loops::{PollSet, registry};
 
 impl NativeLoop {
     /// Closes the loop, once. All watches end, waiting processes and threads return, and the epoll

@@ -1,12 +1,12 @@
 //! The keeper of a loop while the loop sleeps: how it is chosen, how it arms the loop, and how it
 //! is replaced when it dies.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustler::{Env, LocalPid};
 
-use super::{locked, Driver, NativeLoop};
+use super::{Driver, NativeLoop, locked};
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;
@@ -15,7 +15,7 @@ use crate::beam::select;
 use crate::error::{Error, Result};
 use crate::loops::erlang_side::Why;
 use crate::loops::keeper::{Keeper, Role};
-use crate::loops::{registry, PollSet};
+use crate::loops::{PollSet, registry};
 
 impl NativeLoop {
     /// Makes `pid` the keeper. With `replace` the loop is taken from another keeper; otherwise only
@@ -152,10 +152,11 @@ impl NativeLoop {
     /// Makes the VM watch the epoll set, for the keeper. Scheduler threads only.
     pub fn arm_if_needed(&self, env: Env<'_>) {
         let watch = locked(&self.watch);
-        if let (Some(poll_set), Some(keeper)) = (&watch.poll_set, &watch.keeper) {
-            if !watch.closed && self.core.parking.try_arm() {
-                self.select(env, poll_set, &keeper.pid);
-            }
+        if let (Some(poll_set), Some(keeper)) = (&watch.poll_set, &watch.keeper)
+            && !watch.closed
+            && self.core.parking.try_arm()
+        {
+            self.select(env, poll_set, &keeper.pid);
         }
     }
 

@@ -1,12 +1,12 @@
 //! Deadlines: a loop whose thread sleeps is woken when its next deadline comes.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use event_loop::{now_ns, plan_timer, TimerPlan};
+use event_loop::{TimerPlan, now_ns, plan_timer};
 use rustler::{Env, LocalPid};
 
-use super::{locked, Driver, NativeLoop};
+use super::{Driver, NativeLoop, locked};
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;

@@ -2,13 +2,13 @@
 //! the place of each, because the reply may need one.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use super::pool::{wake, Pool, Seat};
+use super::pool::{Pool, Seat, wake};
 use crate::beam::resource::Ref;
 use crate::requests::task::Task;
 

@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::queue::{Back, Queue};
-use super::{watcher, worker, Job};
+use super::{Job, watcher, worker};
 use crate::beam::resource::Ref;
 use crate::loops::Refused;
 use crate::requests::task::Task;

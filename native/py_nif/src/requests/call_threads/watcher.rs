@@ -6,8 +6,8 @@
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use super::pool::{wake, Pool, State, Watcher};
-use super::{or_fail, Job};
+use super::pool::{Pool, State, Watcher, wake};
+use super::{Job, or_fail};
 use crate::requests::reports;
 
 /// How long calls wait without one being taken before another thread is added.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use event_loop::{now_ns, Spin, WaitPolicy};
+use event_loop::{Spin, WaitPolicy, now_ns};
 use pyo3::prelude::*;
 
+use super::Job;
 use super::outside;
 use super::pool::{Pool, Seat, State};
-use super::Job;
 use crate::cpython::process::{finalizing, stacks};
 use crate::cpython::spinning;
 
