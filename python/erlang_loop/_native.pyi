@@ -380,7 +380,7 @@ class Loop:
     @property
     def _loop_handle(self) -> int | None: ...
 
-# For `erlang_loop.tls`.
+# For `erlang_loop.loop.io.tls`.
 
 class TlsPath:
     """The data path of an established TLS connection."""

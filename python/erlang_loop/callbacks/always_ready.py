@@ -10,7 +10,7 @@ import contextvars
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..blocking import describe
+from ..loop.blocking import describe
 
 if TYPE_CHECKING:
     from .watches import Watches

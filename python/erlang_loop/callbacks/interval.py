@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..blocking import describe
+from ..loop.blocking import describe
 
 if TYPE_CHECKING:
     from .. import _native

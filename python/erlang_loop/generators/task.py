@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ..blocking import place
+from ..loop.blocking import place
 from .requests import Steps
 
 if TYPE_CHECKING:

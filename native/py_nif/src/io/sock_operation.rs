@@ -1,6 +1,6 @@
 //! `_native.SockOperation`: a call on a socket that is repeated whenever the socket is ready, and
 //! whose result goes into a future. `loop.sock_recv` and similar methods await it
-//! (`python/erlang_loop/socket_methods.py`).
+//! (`python/erlang_loop/loop/io/socket_methods.py`).
 
 use std::os::fd::RawFd;
 

@@ -281,7 +281,7 @@ impl Loop {
         taken.is_some() || unlisted
     }
 
-    // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/queue_views.py) ----
+    // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/loop/views/queues.py) ----
 
     fn _ready_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
         // Native transports are in the same queue; they have no handle.

@@ -1,4 +1,4 @@
-//! The native functions of `erlang_loop.signals`.
+//! The native functions of `erlang_loop.loop.signals`.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;

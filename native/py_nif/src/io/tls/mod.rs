@@ -1,7 +1,7 @@
 //! TLS: how records move between a stream transport and an application's protocol.
 //!
 //! Handshake, shutdown, errors and flow control are asyncio's own `SSLProtocol`, from which
-//! `python/erlang_loop/tls.py` inherits; OpenSSL is used through Python's `ssl`. This folder
+//! `python/erlang_loop/loop/io/tls.py` inherits; OpenSSL is used through Python's `ssl`. This folder
 //! handles each message of an established connection, with the same steps in the same order, but
 //! without Python frames: `reading` and `writing` (`bench/`: tls).
 //!
@@ -18,7 +18,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
 
-/// The native base of `erlang_loop.tls.TlsProtocol`.
+/// The native base of `erlang_loop.loop.io.tls.TlsProtocol`.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct TlsPath;
 
@@ -33,8 +33,8 @@ impl TlsPath {
     }
 }
 
-/// The native base of `erlang_loop.tls.ErlangSSLTransport`. It has no fields: asyncio's transports
-/// have slots, and a class cannot have both.
+/// The native base of `erlang_loop.loop.io.tls.ErlangSSLTransport`. It has no fields: asyncio's
+/// transports have slots, and a class cannot have both.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
 pub struct TlsWriter;
 

@@ -1,6 +1,6 @@
 //! `loop.create_connection` to an address: creates the socket, the connection and its transport
-//! without Python in between (`bench/`: client_connect). `python/erlang_loop/connecting.py` calls
-//! this.
+//! without Python in between (`bench/`: client_connect). `python/erlang_loop/loop/io/connecting.py`
+//! calls this.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;

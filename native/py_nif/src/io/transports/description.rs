@@ -14,7 +14,7 @@ impl Transport {
     pub fn seen_class(&self, py: Python<'_>) -> PyResult<Py<PyType>> {
         static CLASSES: [PyOnceLock<Py<PyType>>; KINDS] = [const { PyOnceLock::new() }; KINDS];
         let class = &CLASSES[self.kind as usize];
-        let class = class.import(py, "erlang_loop.transports", self.kind.class_name())?;
+        let class = class.import(py, "erlang_loop.loop.io.transports", self.kind.class_name())?;
         Ok(class.clone().unbind())
     }
 

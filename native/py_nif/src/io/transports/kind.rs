@@ -26,7 +26,7 @@ impl Kind {
         matches!(self, Kind::Stream | Kind::Datagram)
     }
 
-    /// The class in `python/erlang_loop/transports.py` that `isinstance` sees.
+    /// The class in `python/erlang_loop/loop/io/transports.py` that `isinstance` sees.
     pub fn class_name(self) -> &'static str {
         match self {
             Kind::Stream => "_ErlangSocketTransport",

@@ -24,7 +24,7 @@ fn class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 pub fn replaced(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     static ORIGINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let original = ORIGINAL.get_or_try_init(py, || {
-        let module = py.import("erlang_loop.connecting")?;
+        let module = py.import("erlang_loop.loop.io.connecting")?;
         module.getattr("_SOCKET").map(Bound::unbind)
     })?;
     let now = class(py)?;

@@ -6,8 +6,8 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from . import _native
-from .asyncio_private import AsyncioLoop
+from ... import _native
+from ..asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

@@ -13,7 +13,7 @@ from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from . import _native
+from ... import _native
 from .socket_methods import SocketMethods
 
 _SOCKET = socket.socket

@@ -15,9 +15,9 @@ from asyncio.log import logger as asyncio_logger
 from types import CodeType
 from typing import Any
 
-from . import _native
+from .. import _native
+from ..placeholders import named
 from .asyncio_private import AsyncioLoop
-from .placeholders import named
 
 logger = logging.getLogger("erlang_loop")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING
 
-from . import _native
+from .. import _native
 from .asyncio_private import AsyncioLoop
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loop import ErlangEventLoop
+    from ..event_loop import ErlangEventLoop
 
 
 class _Keys(Mapping[Any, selectors.SelectorKey]):

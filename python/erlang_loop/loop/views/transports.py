@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loop import ErlangEventLoop
+    from ..event_loop import ErlangEventLoop
 
 
 class TransportView(MutableMapping[int, Any]):

@@ -8,7 +8,7 @@ from asyncio import sslproto
 from collections.abc import Iterable
 from typing import Any
 
-from . import _native
+from ... import _native
 
 #: The size of `_ssl_buffer` when it is used; the same as in asyncio.
 _BUFFER_SIZE = 256 * 1024

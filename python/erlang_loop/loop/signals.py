@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native, compat
+from .. import _native, compat
 from .alarm import Alarm
 from .asyncio_private import AsyncioLoop
 

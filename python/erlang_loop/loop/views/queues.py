@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _native
+from ... import _native
 
 if TYPE_CHECKING:
-    from .loop import ErlangEventLoop
+    from ..event_loop import ErlangEventLoop
 
 
 class ReadyView(Sequence[Any]):

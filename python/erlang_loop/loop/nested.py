@@ -15,10 +15,10 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import compat
+from .. import compat
 
 if TYPE_CHECKING:
-    from .loop import ErlangEventLoop
+    from .event_loop import ErlangEventLoop
 
 
 _ASYNCIO = vars(asyncio)

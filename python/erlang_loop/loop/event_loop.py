@@ -12,18 +12,19 @@ from typing import Any
 
 import erlang_loop_fork
 
-from . import _native, compat, nested
+from .. import _native, compat
+from ..placeholders import named, showable
+from . import nested
 from .blocking import BlockingDetection
-from .connecting import Connecting
-from .datagram_endpoints import DatagramEndpoints
+from .io.connecting import Connecting
+from .io.datagram_endpoints import DatagramEndpoints
+from .io.transports import TransportMethods
 from .microtasks import Microtasks
-from .placeholders import named, showable
-from .queue_views import ReadyView, ScheduledView
-from .selector_view import SelectorOnDemand, SelectorView
 from .signals import SignalHandlers
 from .subprocesses import Children
-from .transport_view import TransportView
-from .transports import TransportMethods
+from .views.queues import ReadyView, ScheduledView
+from .views.selector import SelectorOnDemand, SelectorView
+from .views.transports import TransportView
 
 
 class ErlangEventLoop(

@@ -10,8 +10,9 @@ from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from . import _native, own_sockets, tls
-from .asyncio_private import AsyncioLoop
+from ... import _native
+from ..asyncio_private import AsyncioLoop
+from . import own_sockets, tls
 
 
 class TransportMethods(AsyncioLoop):

@@ -16,7 +16,7 @@ from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loop import ErlangEventLoop
+    from .event_loop import ErlangEventLoop
 
 
 class Children:
