@@ -94,7 +94,7 @@ def test_erlang(tmp_path):
     do(["sh", "-ec", link], tmp_path, env)
     (tmp_path / "rebar.config").write_text(config)
     # An exception leaves the shell running: only the text of the last value shows that all ran.
-    # rebar3 prompts before it has started the applications, and drops what was typed before it prompts.
+    # rebar3 prompts before it has started the applications, and drops what was typed until then.
     shell = Shell(["rebar3", "shell"], "===> Booted erlang_loop", tmp_path, env)
     output = shell.run(session + "{ran, 6 * 7}.\n", "{ran,42}")
     assert "exception" not in output, output
