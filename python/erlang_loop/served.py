@@ -1,7 +1,7 @@
 """A loop that Erlang started: `py_event_loop:start_link/1`.
 
-A runner's thread (`native/py_nif/src/runners/runner.rs`) makes it with `begin` and runs its turns,
-between those of other loops that it may carry.
+A runner's thread (`native/py_nif/src/runners/runner.rs`) creates it with `begin` and runs its
+turns, between those of other loops that it may run.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::epoll::{EpollSet, EventBuffer, Interest};
 use crate::error::{Error, Result};
 use crate::life::Life;
-use crate::parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+use crate::parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN, WakeRunner};
 use crate::sys::timerfd::TimerFd;
 use crate::watches::{Direction, Mode, Ready, WatchId, Watches};
 use std::os::fd::RawFd;
@@ -60,11 +60,11 @@ impl EventLoop {
         Self::with(Parking::new())
     }
 
-    /// A loop that may rest until its carrier is called. It creates its descriptors when it first
+    /// A loop that may rest until its runner is woken. It creates its descriptors when it first
     /// watches or waits for one.
     #[must_use]
-    pub fn carried_by(carrier: Arc<dyn Carrier>) -> Self {
-        Self::with(Parking::carried_by(carrier))
+    pub fn with_runner(runner: Arc<dyn WakeRunner>) -> Self {
+        Self::with(Parking::with_runner(runner))
     }
 
     fn with(parking: Parking) -> Self {

@@ -68,7 +68,7 @@ pub use interruptible::Interruptible;
 pub use lateness::Lateness;
 pub use life::{Life, State};
 pub use number_map::NumberMap;
-pub use parking::{Carrier, Parked, Parking, TIMER_TOKEN, WAKE_TOKEN};
+pub use parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN, WakeRunner};
 pub use pending::{Kind, Pending};
 pub use pulse::Pulse;
 pub use signal_set::SignalSet;

@@ -15,11 +15,11 @@
 //!
 //! | from | to | by | and then |
 //! |---|---|---|---|
-//! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex. Was RESTING: call the carrier |
+//! | any | NOTIFIED | `wake`, any thread | was POLLING: ring the eventfd. Was PARKED: wake the futex. Was RESTING: wake the runner |
 //! | NOTIFIED | AWAKE | owner | checks inbox, timers and the epoll set again |
 //! | AWAKE | POLLING | owner | epoll wait: events end it, too |
 //! | AWAKE | PARKED | owner | futex wait: the BEAM watches the epoll fd, or there is none |
-//! | AWAKE | RESTING | owner | leaves its thread: when called, its [`Carrier`] runs it on a thread |
+//! | AWAKE | RESTING | owner | leaves its thread: its runner runs it when it is woken ([`WakeRunner`]) |
 //! | POLLING, PARKED, RESTING | AWAKE | owner | timeout or events |
 //!
 //! *Arming*: the BEAM reports the epoll fd once per request. `armed` says that a request is
@@ -45,10 +45,10 @@ const PARKED: u32 = 3;
 const RESTING: u32 = 4;
 
 /// What runs loops that have no thread to themselves.
-pub trait Carrier: Debug + Send + Sync {
+pub trait WakeRunner: Debug + Send + Sync {
     /// A resting loop was woken. Called once per rest, by the thread that wakes, which may be any
     /// thread: it must not block.
-    fn call(&self);
+    fn wake_runner(&self);
 }
 
 /// How a park ended.
@@ -74,7 +74,7 @@ pub struct Parking {
     /// Also changed by read-modify-write, so that requesting and reporting have one order.
     armed: AtomicBool,
     /// Called by a wake while the owner rests. Never changes.
-    carrier: Option<Arc<dyn Carrier>>,
+    runner: Option<Arc<dyn WakeRunner>>,
 }
 
 impl Parking {
@@ -86,16 +86,16 @@ impl Parking {
 
     /// An owner that is awake, and may [`rest`](Self::rest).
     #[must_use]
-    pub fn carried_by(carrier: Arc<dyn Carrier>) -> Self {
-        Self::begin(Some(carrier))
+    pub fn with_runner(runner: Arc<dyn WakeRunner>) -> Self {
+        Self::begin(Some(runner))
     }
 
-    fn begin(carrier: Option<Arc<dyn Carrier>>) -> Self {
+    fn begin(runner: Option<Arc<dyn WakeRunner>>) -> Self {
         Self {
             state: Futex::new(AWAKE),
             bell: Bell::new(),
             armed: AtomicBool::new(false),
-            carrier,
+            runner,
         }
     }
 
@@ -112,8 +112,8 @@ impl Parking {
             POLLING => self.bell.ring(),
             PARKED => self.state.wake(),
             RESTING => {
-                if let Some(carrier) = &self.carrier {
-                    carrier.call();
+                if let Some(runner) = &self.runner {
+                    runner.wake_runner();
                 }
             }
             _ => {} // awake: it reads the word before it sleeps
@@ -149,14 +149,14 @@ impl Parking {
         self.get_up()
     }
 
-    /// Begins to rest: the next wake calls the carrier, which must exist. Returns `false` if there
+    /// Begins to rest: the next wake wakes the runner, which must exist. Returns `false` if there
     /// was a wake, which is taken; check everything again then.
     pub fn rest(&self) -> bool {
-        debug_assert!(self.carrier.is_some(), "there is no carrier to call");
+        debug_assert!(self.runner.is_some(), "there is no runner to wake");
         self.announce(RESTING)
     }
 
-    /// The carrier ends the rest for another reason (an fd, a timer) than a call. Returns `false`
+    /// The runner ends the rest for another reason (an fd, a timer) than a wake. Returns `false`
     /// if a wake was first, and has called it.
     pub fn rise(&self) -> bool {
         self.change(RESTING, AWAKE)
@@ -325,17 +325,17 @@ mod tests {
     #[derive(Debug, Default)]
     struct Calls(std::sync::atomic::AtomicUsize);
 
-    impl Carrier for Calls {
-        fn call(&self) {
+    impl WakeRunner for Calls {
+        fn wake_runner(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn a_carrier_is_called_once_for_each_rest() {
+    fn a_runner_is_woken_once_for_each_rest() {
         let calls = Arc::new(Calls::default());
         let count = || calls.0.load(Ordering::Relaxed);
-        let parking = Parking::carried_by(calls.clone());
+        let parking = Parking::with_runner(calls.clone());
         assert!(parking.rest());
         parking.wake();
         parking.wake();

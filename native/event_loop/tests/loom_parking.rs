@@ -256,15 +256,15 @@ fn a_new_router_is_asked_again() {
     });
 }
 
-/// A loop that a runner carries, and the runner: as `runners/runner.rs` does it.
+/// A loop on a runner, and the runner: as `runners/runner.rs` does it.
 #[derive(Debug)]
 struct Runner {
     parking: Parking,
     called: Inbox<()>,
 }
 
-impl event_loop::Carrier for Runner {
-    fn call(&self) {
+impl event_loop::WakeRunner for Runner {
+    fn wake_runner(&self) {
         if self.called.push(()).expect("open") {
             self.parking.wake();
         }
@@ -272,21 +272,21 @@ impl event_loop::Carrier for Runner {
 }
 
 #[test]
-fn a_carried_loop_gets_what_is_posted() {
+fn a_loop_on_a_runner_gets_what_is_posted() {
     check(|| {
         let runner = std::sync::Arc::new(Runner {
             parking: Parking::new(),
             called: Inbox::new(),
         });
         // `Arc` of the standard library: `Parking` takes that one. Loom need not know of it.
-        let carried = Arc::new((Parking::carried_by(runner.clone()), Inbox::new()));
-        assert!(carried.0.rest());
+        let on_runner = Arc::new((Parking::with_runner(runner.clone()), Inbox::new()));
+        assert!(on_runner.0.rest());
         let posters: Vec<_> = (0..2)
             .map(|value| {
-                let carried = Arc::clone(&carried);
+                let on_runner = Arc::clone(&on_runner);
                 thread::spawn(move || {
-                    if carried.1.push(value).expect("open") {
-                        carried.0.wake();
+                    if on_runner.1.push(value).expect("open") {
+                        on_runner.0.wake();
                     }
                 })
             })
@@ -299,8 +299,8 @@ fn a_carried_loop_gets_what_is_posted() {
             }
             // A turn, and another one if another thread woke the loop meanwhile.
             loop {
-                taken += carried.1.take().count();
-                if carried.0.rest() {
+                taken += on_runner.1.take().count();
+                if on_runner.0.rest() {
                     break;
                 }
             }

@@ -117,13 +117,13 @@ fn a_closed_loop_refuses_and_has_let_go_of_everything() {
 }
 
 #[test]
-fn a_carried_loop_has_descriptors_only_when_it_needs_them() {
+fn a_loop_on_a_runner_has_descriptors_only_when_it_needs_them() {
     #[derive(Debug)]
     struct Nobody;
-    impl Carrier for Nobody {
-        fn call(&self) {}
+    impl WakeRunner for Nobody {
+        fn wake_runner(&self) {}
     }
-    let events = EventLoop::carried_by(Arc::new(Nobody));
+    let events = EventLoop::with_runner(Arc::new(Nobody));
     let mut buf = EventBuffer::new();
     assert!(events.parking.rest());
     events.wake();

@@ -8,7 +8,7 @@ use rustler::{Encoder, Env, Term};
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::error::Error;
-use crate::loops::{LoopRef, NativeLoop, Waiting, kind_atom};
+use crate::loops::{LoopRef, NativeLoop, PollWait, kind_atom};
 
 #[rustler::nif]
 fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
@@ -42,9 +42,9 @@ fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
     let waiting = asked(&native)
         .and_then(|native| native.begin_waiting(env, token))
         .map(|waiting| match waiting {
-            Waiting::Not(count) => count.encode(env),
-            Waiting::Told => atoms::wait().encode(env),
-            Waiting::Keeping(poll_set) => (atoms::keep(), poll_set).encode(env),
+            PollWait::Ready(count) => count.encode(env),
+            PollWait::ForMessage => atoms::wait().encode(env),
+            PollWait::AsKeeper(poll_set) => (atoms::keep(), poll_set).encode(env),
         });
     answer(env, waiting)
 }

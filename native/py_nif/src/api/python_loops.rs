@@ -80,8 +80,12 @@ fn python_loop_start<'a>(
     let started = NativeLoop::for_requests(env, policy, limits, Box::new(start));
     Ok(match started {
         Ok(native) => {
-            let seated = !announce || native.seat.as_ref().is_some_and(|seat| seat.fill());
-            if !seated {
+            let assigned = !announce
+                || native
+                    .assignment
+                    .as_ref()
+                    .is_some_and(|assignment| assignment.ensure_runner());
+            if !assigned {
                 native.close(Sender::Scheduler(env));
                 let error = Error::Python("cannot start a thread for the loop".to_owned());
                 return Ok((atoms::error(), error).encode(env));
@@ -125,7 +129,11 @@ fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
         Ok(native) => native,
         Err(error) => return (atoms::error(), error).encode(env),
     };
-    if native.seat.as_ref().is_some_and(|seat| seat.give_up()) {
+    if native
+        .assignment
+        .as_ref()
+        .is_some_and(|assignment| assignment.cancel())
+    {
         native.close(Sender::Scheduler(env));
         return atoms::ended().encode(env);
     }
@@ -137,8 +145,11 @@ fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
 /// as long as that thread is not stuck. `undefined`: it has no thread any more.
 #[rustler::nif]
 fn python_loop_steps<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    let seat = native.open().ok().and_then(|native| native.seat.clone());
-    match seat.and_then(|seat| seat.steps()) {
+    let assignment = native
+        .open()
+        .ok()
+        .and_then(|native| native.assignment.clone());
+    match assignment.and_then(|assignment| assignment.steps()) {
         Some(steps) => steps.encode(env),
         None => atoms::undefined().encode(env),
     }
@@ -151,7 +162,7 @@ fn python_loop_threads(env: Env<'_>, threads: usize) -> Term<'_> {
     atoms::ok().encode(env)
 }
 
-/// How many loops each shared thread carries.
+/// How many loops each shared thread runs.
 #[rustler::nif]
 fn python_loop_runners() -> Vec<usize> {
     placement::shared()

@@ -9,16 +9,16 @@
 //! | [`arguments`], [`fast_method`], [`method_calls`] | calls in both directions without tuples and bound methods |
 //! | [`errors`], [`interrupt`] | exceptions; raising one in another thread's call |
 //! | [`collector`] | pausing the garbage collector |
-//! | [`spinning`], [`offer`] | spinning before sleeping |
+//! | [`spinning`], [`cpu_yield`] | spinning before sleeping |
 
 pub mod arguments;
 pub mod cells;
 pub mod collector;
 pub mod context;
+pub mod cpu_yield;
 pub mod errors;
 pub mod fast_method;
 pub mod interrupt;
 pub mod method_calls;
-pub mod offer;
 pub mod process;
 pub mod spinning;

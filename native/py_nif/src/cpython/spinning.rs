@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use event_loop::{Awaited, Spin, WaitPolicy, now_ns};
 
-use super::offer::Offer;
+use super::cpu_yield::CpuYield;
 
 thread_local! {
     /// How long waits for Erlang have taken on this thread.
@@ -50,7 +50,7 @@ fn is_over_within(until: Option<Instant>, ns: u64) -> bool {
 /// when `met` was true.
 pub fn spin(habit: &mut Spin, began: u64, met: impl Fn() -> bool) -> bool {
     let end = began.saturating_add(habit.budget());
-    let mut cpu = Offer::default();
+    let mut cpu = CpuYield::default();
     let mut shared = false;
     loop {
         if met() {
@@ -64,9 +64,9 @@ pub fn spin(habit: &mut Spin, began: u64, met: impl Fn() -> bool) -> bool {
             habit.miss();
             return false;
         }
-        match cpu.taken() {
+        match cpu.yield_now() {
             None => {}
-            Some(taken) if taken.is_short() => shared = true,
+            Some(away) if away.is_short() => shared = true,
             Some(_) => {
                 habit.crowded();
                 return met();

@@ -7,17 +7,18 @@
 //! | [`registry`] | all loops of the node, and their default router |
 //! | `refs` | the terms that Erlang holds |
 //! | `erlang_side`, `polling` | loops driven from Erlang: pending events, and waiting for them |
-//! | `requests`, `unheard` | requests of Erlang to a loop; those whose callers are not monitored yet |
-//! | `seat`, [`load`], `loop_thread` | where a loop that Erlang started runs; how busy its thread is; thread names |
+//! | `requests`, `unmonitored` | requests of Erlang to a loop; those whose callers are not monitored yet |
+//! | `assignment`, [`busy_share`], `loop_thread` | where a loop that Erlang started runs; how busy its thread is; thread names |
 //! | [`posts`] | replies and messages for a loop's Python code |
 //! | [`signals`] | signals of the operating system |
 //! | [`sleeps`] | threads that sleep on a timer of the VM |
 //! | [`origin`] | which process asked for the Python code that runs |
 //! | `pulse`, [`watchdog`], `watchdog_timer` | how long a turn has lasted, and waking `py_watchdog` in time |
 
+mod assignment;
+pub mod busy_share;
 mod erlang_side;
 mod keeper;
-pub mod load;
 mod loop_thread;
 mod native_loop;
 pub mod origin;
@@ -27,22 +28,21 @@ mod pulse;
 mod refs;
 pub mod registry;
 mod requests;
-mod seat;
 pub mod signals;
 pub mod sleeps;
-mod unheard;
+mod unmonitored;
 pub mod watchdog;
 mod watchdog_timer;
 
+pub use assignment::{Assignment, ChooseRunner, LoopRunner};
 pub use erlang_side::{Receiver, kind_atom};
 pub use keeper::Role;
 pub use loop_thread::LoopThread;
 pub use native_loop::NativeLoop;
 pub use origin::{Origin, Target};
-pub use polling::Waiting;
+pub use polling::PollWait;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
 pub use requests::{Refused, RequestLimits, Requests, Work};
-pub use seat::{Place, Runs, Seat};
 pub use watchdog_timer::WatchdogTimer;

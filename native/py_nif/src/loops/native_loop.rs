@@ -21,7 +21,7 @@ use super::LoopThread;
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{Place, PollSet, Posted, Pulse, RequestLimits, Requests, Seat, registry};
+use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, RequestLimits, Requests, registry};
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub struct NativeLoop {
     /// Replies and messages from Erlang for code that runs on this loop.
     pub posts: Inbox<Arc<dyn Posted>>,
     /// Where it runs, if Erlang started it.
-    pub seat: Option<Arc<Seat>>,
+    pub assignment: Option<Arc<Assignment>>,
     pub(super) driver: Driver,
     watch: Mutex<Watch>,
     /// Whether the VM's poller has ever seen the epoll fd; if not, closing needs no STOP.
@@ -74,7 +74,7 @@ struct Watch {
 struct Served {
     owner: Option<LocalPid>,
     limits: RequestLimits,
-    place: Option<Box<dyn Place>>,
+    choice: Option<Box<dyn ChooseRunner>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,18 +107,18 @@ impl NativeLoop {
     }
 
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns. It
-    /// accepts at most `limits` of requests. It rests, and `place` finds a thread for it when it is
+    /// accepts at most `limits` of requests. It rests, and `choice` finds a thread for it when it is
     /// first woken.
     pub fn for_requests(
         env: Env<'_>,
         policy: WaitPolicy,
         limits: RequestLimits,
-        place: Box<dyn Place>,
+        choice: Box<dyn ChooseRunner>,
     ) -> Result<Arc<Self>> {
         let served = Served {
             owner: Some(env.pid()),
             limits,
-            place: Some(place),
+            choice: Some(choice),
         };
         let native = Self::create(Driver::Python, policy, served)?;
         registry::insert_owned(&native);
@@ -130,12 +130,14 @@ impl NativeLoop {
 
     fn create(driver: Driver, policy: WaitPolicy, served: Served) -> Result<Arc<Self>> {
         let id = registry::new_id();
-        let seat = served.place.map(|place| Arc::new(Seat::new(id, place)));
+        let assignment = served
+            .choice
+            .map(|choice| Arc::new(Assignment::new(id, choice)));
         let native = Arc::new(NativeLoop {
             id,
             owner: served.owner,
-            core: match (&seat, &driver) {
-                (Some(seat), _) => EventLoop::carried_by(seat.clone()),
+            core: match (&assignment, &driver) {
+                (Some(assignment), _) => EventLoop::with_runner(assignment.clone()),
                 (None, Driver::Erlang(_)) => EventLoop::new()?,
                 // Many loops run one coroutine that never waits for a descriptor.
                 (None, Driver::Python) => EventLoop::without_descriptors(),
@@ -146,15 +148,15 @@ impl NativeLoop {
             pulse: Pulse::new(id),
             posts: Inbox::new(),
             thread: OnceLock::new(),
-            seat,
+            assignment,
             driver,
             watch: Mutex::default(),
             ever_armed: AtomicBool::new(false),
             beam_timer: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
         });
-        if let Some(seat) = &native.seat {
-            seat.set_native(&native);
+        if let Some(assignment) = &native.assignment {
+            assignment.set_native(&native);
         }
         registry::insert(&native);
         Ok(native)

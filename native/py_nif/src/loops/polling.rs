@@ -23,13 +23,13 @@ use crate::beam::resource::Ref;
 use crate::error::Result;
 
 /// How a process in `poll_events/2` continues.
-pub enum Waiting {
+pub enum PollWait {
     /// There are events, or a wake-up: it returns.
-    Not(usize),
+    Ready(usize),
     /// It waits for `{py_poll, Token, Why}`.
-    Told,
+    ForMessage,
     /// It waits for that and for the loop's `{select, ...}`: it is the loop's keeper.
-    Keeping(Ref<PollSet>),
+    AsKeeper(Ref<PollSet>),
 }
 
 impl NativeLoop {
@@ -154,16 +154,16 @@ impl NativeLoop {
     }
 
     /// The calling process is about to wait for events.
-    pub fn begin_waiting(self: &Arc<Self>, env: Env<'_>, token: i64) -> Result<Waiting> {
+    pub fn begin_waiting(self: &Arc<Self>, env: Env<'_>, token: i64) -> Result<PollWait> {
         {
             let Some(mut side) = self.erlang_side() else {
-                return Ok(Waiting::Not(0));
+                return Ok(PollWait::Ready(0));
             };
             // Under the lock: closing the loop takes it afterwards, to notify waiting processes.
             self.check_open()?;
             let count = self.pump_into_for_caller(env, &mut side);
             if side.take_woken() || count > 0 {
-                return Ok(Waiting::Not(count));
+                return Ok(PollWait::Ready(count));
             }
             side.add_waiter(env, env.pid(), token);
         }
@@ -176,9 +176,9 @@ impl NativeLoop {
                 if let Some(mut side) = self.erlang_side() {
                     self.set_timerfd(side.timers.next_deadline());
                 }
-                Waiting::Keeping(poll_set)
+                PollWait::AsKeeper(poll_set)
             }
-            None => Waiting::Told,
+            None => PollWait::ForMessage,
         })
     }
 

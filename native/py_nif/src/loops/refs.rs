@@ -43,7 +43,11 @@ impl Resource for LoopRef {
     }
     fn destroy(self, sender: Sender<'_>) {
         // A loop that a process started ends with that process, and in an orderly way.
-        if let Some(native) = self.native.upgrade().filter(|native| native.seat.is_none()) {
+        if let Some(native) = self
+            .native
+            .upgrade()
+            .filter(|native| native.assignment.is_none())
+        {
             native.close(sender);
         }
     }

@@ -13,7 +13,7 @@ use pyo3::{Py, PyAny};
 use rustler::Atom;
 
 use super::NativeLoop;
-use super::unheard::Unheard;
+use super::unmonitored::Unmonitored;
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::Sender;
@@ -70,7 +70,7 @@ pub struct Requests {
     beside: Inbox<Work>,
     /// All tasks whose callers wait for a reply of this loop. `None` when it has ended.
     waiting: Mutex<Option<NumberMap<Ref<Task>>>>,
-    unheard: Unheard,
+    unmonitored: Unmonitored,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
 }
@@ -82,7 +82,7 @@ impl Requests {
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(NumberMap::default())),
-            unheard: Unheard::default(),
+            unmonitored: Unmonitored::default(),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
         }
@@ -133,25 +133,25 @@ impl Requests {
 
     /// The task waits, so the caller's death has to cancel it: it will be monitored if that takes a
     /// while. For the loop's thread, as are the next two.
-    pub fn listen_later(&self, task: u64) {
-        self.unheard.add(task, now_ns);
+    pub fn monitor_later(&self, task: u64) {
+        self.unmonitored.add(task, now_ns);
     }
 
     /// For a loop that never sleeps.
-    pub fn listen_in_time(&self, now: u64) {
-        if self.unheard.is_due(now) {
-            self.listen();
+    pub fn monitor_callers_if_due(&self, now: u64) {
+        if self.unmonitored.is_due(now) {
+            self.monitor_callers();
         }
     }
 
     /// Monitors the callers of tasks recorded for later that have no reply yet.
-    pub fn listen(&self) {
-        let unheard = self.unheard.take();
-        if unheard.is_empty() {
+    pub fn monitor_callers(&self) {
+        let unmonitored = self.unmonitored.take();
+        if unmonitored.is_empty() {
             return;
         }
         let tasks: Vec<_> = match &*self.waiting() {
-            Some(waiting) => (unheard.iter())
+            Some(waiting) => (unmonitored.iter())
                 .filter_map(|task| waiting.get(task).cloned())
                 .collect(),
             None => return,
@@ -251,7 +251,11 @@ impl Requests {
 impl NativeLoop {
     /// As [`Requests::post`]; first assigns the loop to a thread if it has none.
     pub fn post(self: &Arc<Self>, task: &Ref<Task>, work: Work) -> Result<(), (Refused, Work)> {
-        if self.seat.as_ref().is_some_and(|seat| !seat.fill()) {
+        if self
+            .assignment
+            .as_ref()
+            .is_some_and(|assignment| !assignment.ensure_runner())
+        {
             return Err((Refused::Overload, work));
         }
         self.requests.post(self, task, work)

@@ -233,7 +233,7 @@ fn follow(
         .requested
         .with(py, |tasks| tasks.insert(task.id, requested));
     slf.get().with_native(py, |native| {
-        native.requests.listen_later(task.id);
+        native.requests.monitor_later(task.id);
         true
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! Which thread runs a loop that Erlang started.
 //!
-//! A *runner* is a thread that carries loops; `runner` contains its code. A loop is assigned to a
+//! A *runner* is a thread that runs loops; `runner` contains its code. A loop is assigned to a
 //! runner when it gets its first request, and stays there for life. The first loops have a runner
 //! each; beyond `loop_threads` of them they share. A busy runner, one that runs Python for most of
 //! its time or has been stuck in one callback, gets no more loops. So a busy loop has its thread to
@@ -16,8 +16,8 @@ use event_loop::{Inbox, WaitPolicy, now_ns};
 use super::runner;
 use super::start::Start;
 use crate::cpython::process::finalizing;
-use crate::loops::load::Load;
-use crate::loops::{NativeLoop, Place, Runs, registry};
+use crate::loops::busy_share::BusyShare;
+use crate::loops::{ChooseRunner, LoopRunner, NativeLoop, registry};
 
 /// A runner that is busy for more than this share of its time, in thousandths, gets no more loops.
 const BUSY: u64 = 250;
@@ -31,53 +31,56 @@ pub struct Arrival {
 }
 
 pub struct Runner {
-    /// What it waits with while it carries several loops; none for a loop with its own thread.
+    /// What it waits with while it has several loops; none for a loop with its own thread.
     pub waits: Option<Arc<NativeLoop>>,
     /// Loops that were woken while they rested, by their numbers.
-    pub called: Inbox<u64>,
+    pub woken: Inbox<u64>,
     pub arrivals: Inbox<Arrival>,
-    /// The loop in whose own wait the thread is, while it carries no other.
+    /// The loop in whose own wait the thread is, while it has no other.
     alone: Mutex<Option<Arc<NativeLoop>>>,
-    pub load: Arc<Load>,
-    /// How many loops it carries or will carry. Changed under the lock of `PLACES`.
+    pub busy: Arc<BusyShare>,
+    /// How many loops it runs or will run. Changed under the lock of `RUNNERS`.
     loops: AtomicUsize,
     /// Turns, beginnings and ends of its loops. Relaxed: only its own thread writes, and readers
     /// only check whether it grows.
     steps: AtomicU64,
 }
 
-struct Places {
+struct Runners {
     /// Runners that may get further loops.
     shared: Vec<Arc<Runner>>,
     limit: usize,
 }
 
-static PLACES: Mutex<Places> = Mutex::new(Places {
+static RUNNERS: Mutex<Runners> = Mutex::new(Runners {
     shared: Vec::new(),
     limit: 8,
 });
 
-fn places() -> MutexGuard<'static, Places> {
+fn runners() -> MutexGuard<'static, Runners> {
     // Single insertions and removals: consistent also after a panic.
-    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+    RUNNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many runners are started before loops share one.
 pub fn limit(threads: usize) {
-    places().limit = threads.max(1);
+    runners().limit = threads.max(1);
 }
 
-/// How many loops each shared runner carries.
+/// How many loops each shared runner has.
 pub fn shared() -> Vec<usize> {
     let count = |runner: &Arc<Runner>| runner.loops.load(Ordering::Relaxed);
-    places().shared.iter().map(count).collect()
+    runners().shared.iter().map(count).collect()
 }
 
-impl Place for Start {
-    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<Arc<dyn Runs>, Box<dyn Place>> {
+impl ChooseRunner for Start {
+    fn choose(
+        self: Box<Self>,
+        native: &Arc<NativeLoop>,
+    ) -> Result<Arc<dyn LoopRunner>, Box<dyn ChooseRunner>> {
         let runner = match self.own {
             true => Runner::start(false),
-            false => places().choose(),
+            false => runners().choose(),
         };
         let Some(runner) = runner else {
             return Err(self);
@@ -90,14 +93,14 @@ impl Place for Start {
     }
 }
 
-impl Places {
+impl Runners {
     fn choose(&mut self) -> Option<Arc<Runner>> {
         let now = now_ns();
         let count = |runner: &Arc<Runner>| runner.loops.load(Ordering::Relaxed);
         let quiet = self
             .shared
             .iter()
-            .filter(|runner| runner.load.share(now) < BUSY)
+            .filter(|runner| runner.busy.share(now) < BUSY)
             .min_by_key(|runner| count(runner))
             .cloned();
         let room = match &quiet {
@@ -110,8 +113,8 @@ impl Places {
             return Some(runner);
         }
         let least_busy = || {
-            let load = |runner: &&Arc<Runner>| (runner.load.share(now), count(runner));
-            self.shared.iter().min_by_key(load).cloned()
+            let busy = |runner: &&Arc<Runner>| (runner.busy.share(now), count(runner));
+            self.shared.iter().min_by_key(busy).cloned()
         };
         let chosen = quiet.or_else(least_busy)?;
         chosen.loops.fetch_add(1, Ordering::Relaxed);
@@ -129,10 +132,10 @@ impl Runner {
         };
         let runner = Arc::new(Runner {
             waits,
-            called: Inbox::new(),
+            woken: Inbox::new(),
             arrivals: Inbox::new(),
             alone: Mutex::new(None),
-            load: Arc::default(),
+            busy: Arc::default(),
             loops: AtomicUsize::new(1),
             steps: AtomicU64::new(0),
         });
@@ -183,18 +186,18 @@ impl Runner {
 
     /// A loop has ended. Returns `true` if it was the last one, and no other will come.
     pub fn left(self: &Arc<Self>) -> bool {
-        let mut places = places();
+        let mut runners = runners();
         let last = self.loops.fetch_sub(1, Ordering::Relaxed) == 1;
         if last {
-            places.shared.retain(|runner| !Arc::ptr_eq(runner, self));
+            runners.shared.retain(|runner| !Arc::ptr_eq(runner, self));
         }
         last
     }
 }
 
-impl Runs for Runner {
-    fn called(&self, id: u64) {
-        if let Ok(true) = self.called.push(id) {
+impl LoopRunner for Runner {
+    fn wake_loop(&self, id: u64) {
+        if let Ok(true) = self.woken.push(id) {
             self.wake();
         }
     }

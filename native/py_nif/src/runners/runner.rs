@@ -1,7 +1,7 @@
-//! The thread of a runner: it carries loops, and runs one turn at a time of each loop that has
+//! The thread of a runner: it runs loops, one turn at a time of each loop that has
 //! something to do.
 //!
-//! While it carries one loop, it is that loop's thread: the loop waits by itself, in all the ways
+//! While it has one loop, it is that loop's thread: the loop waits by itself, in all the ways
 //! of `waiting`. With several, it waits for all of them. A loop that has nothing to do rests: a
 //! thread that wakes it calls the runner, its epoll set (if it watches anything) is in the runner's
 //! set, and its next deadline in the runner's list. A long callback delays the other loops on the
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use event_loop::{Direction, Mode, NumberMap, now_ns};
 use pyo3::prelude::*;
 
-use super::carried::{Carried, Turn};
 use super::placement::Runner;
+use super::served_loop::{ServedLoop, Turn};
 use crate::asyncio::turns::waiting::Waiting;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
@@ -26,9 +26,9 @@ const LOOK_EVERY_NS: u64 = 50_000;
 /// epoll sets of its own as deep as the kernel allows, or the kernel lacks memory for it.
 const UNWATCHED_LOOK_NS: u64 = 10_000_000;
 
-struct Carrying<'a> {
+struct RunnerThread<'a> {
     runner: &'a Arc<Runner>,
-    loops: NumberMap<Carried>,
+    loops: NumberMap<ServedLoop>,
     /// Loops that have something to do, in the order in which that was noticed.
     runnable: VecDeque<u64>,
     /// The next deadline of each loop that rests and has one.
@@ -41,9 +41,9 @@ struct Carrying<'a> {
     done: bool,
 }
 
-/// Runs until the last loop has left.
+/// LoopRunner until the last loop has left.
 pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
-    let mut carrying = Carrying {
+    let mut thread = RunnerThread {
         runner,
         loops: NumberMap::default(),
         runnable: VecDeque::new(),
@@ -53,13 +53,13 @@ pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
         last_look: 0,
         done: false,
     };
-    runner.load.end_wait(now_ns());
-    while !carrying.done {
-        carrying.take_arrivals(py);
-        match carrying.loops.len() {
-            1 => carrying.run_alone(py),
-            _ if carrying.done => {}
-            _ => carrying.run_round(py),
+    runner.busy.end_wait(now_ns());
+    while !thread.done {
+        thread.take_arrivals(py);
+        match thread.loops.len() {
+            1 => thread.run_alone(py),
+            _ if thread.done => {}
+            _ => thread.run_round(py),
         }
     }
     if let Some(waits) = &runner.waits {
@@ -67,22 +67,22 @@ pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
     }
 }
 
-impl Carrying<'_> {
+impl RunnerThread<'_> {
     fn take_arrivals(&mut self, py: Python<'_>) {
         for arrival in self.runner.arrivals.take() {
             // Init code runs without a running loop, as in a thread of its own.
             self.leave(py);
             let id = arrival.native.id;
-            if let Some(seat) = &arrival.native.seat {
-                seat.take(self.runner.clone());
+            if let Some(assignment) = &arrival.native.assignment {
+                assignment.runs_on(self.runner.clone());
             }
             if let Some(waits) = &self.runner.waits {
                 arrival.native.pulse.sleeps_with(waits.id);
             }
             self.runner.step();
-            match Carried::begin(py, arrival, &self.runner.load) {
-                Some(carried) => {
-                    self.loops.insert(id, carried);
+            match ServedLoop::begin(py, arrival, &self.runner.busy) {
+                Some(served_loop) => {
+                    self.loops.insert(id, served_loop);
                     self.note_runnable(id);
                 }
                 None => self.done = self.runner.left(),
@@ -92,19 +92,19 @@ impl Carrying<'_> {
 
     /// The only loop: its turns wait by themselves.
     fn run_alone(&mut self, py: Python<'_>) {
-        let Some((&id, carried)) = self.loops.iter().next() else {
+        let Some((&id, served_loop)) = self.loops.iter().next() else {
             return;
         };
-        let native = carried.native.clone();
+        let native = served_loop.native.clone();
         self.runner.set_alone(Some(native.clone()));
         self.enter(py, id);
-        self.rouse(id);
+        self.end_rest(id);
         let mut turn = Turn::Again;
         while turn != Turn::Ended && self.runner.arrivals.is_empty() {
-            let Some(carried) = self.loops.get_mut(&id) else {
+            let Some(served_loop) = self.loops.get_mut(&id) else {
                 break;
             };
-            turn = carried.turn(py, true);
+            turn = served_loop.turn(py, true);
             self.runner.step();
         }
         self.runner.set_alone(None);
@@ -116,7 +116,7 @@ impl Carrying<'_> {
 
     /// One turn of every loop that has something to do, or a wait for the first that has.
     fn run_round(&mut self, py: Python<'_>) {
-        for id in self.runner.called.take() {
+        for id in self.runner.woken.take() {
             self.note_runnable(id);
         }
         self.take_due();
@@ -136,39 +136,39 @@ impl Carrying<'_> {
     }
 
     fn run_turn(&mut self, py: Python<'_>, id: u64) {
-        self.rouse(id);
+        self.end_rest(id);
         self.enter(py, id);
-        let Some(carried) = self.loops.get_mut(&id) else {
+        let Some(served_loop) = self.loops.get_mut(&id) else {
             // It was called, and ended before its turn.
             return;
         };
-        carried.is_runnable = false;
+        served_loop.is_runnable = false;
         // This turn handles what it was woken for.
-        carried.native.core.parking.take_notified();
-        let turn = carried.turn(py, false);
+        served_loop.native.core.parking.take_notified();
+        let turn = served_loop.turn(py, false);
         self.runner.step();
         match turn {
             Turn::Ended => self.end(py, id),
             Turn::Again => self.note_runnable(id),
-            Turn::Nothing => self.lay_to_rest(py, id),
+            Turn::Nothing => self.begin_rest(py, id),
         }
     }
 
     /// The loop has nothing to do for now: from here on, threads that wake it call the runner.
-    fn lay_to_rest(&mut self, py: Python<'_>, id: u64) {
-        let Some(carried) = self.loops.get_mut(&id) else {
+    fn begin_rest(&mut self, py: Python<'_>, id: u64) {
+        let Some(served_loop) = self.loops.get_mut(&id) else {
             return;
         };
-        carried.native.requests.listen();
-        let watches = carried.native.core.watched_len() > 0;
-        let heard = !watches || carried.is_watched || watch(self.runner, carried);
+        served_loop.native.requests.monitor_callers();
+        let watches = served_loop.native.core.watched_len() > 0;
+        let heard = !watches || served_loop.is_watched || watch(self.runner, served_loop);
         let next_look = (!heard).then(|| now_ns() + UNWATCHED_LOOK_NS);
-        let deadlines = [carried.next_deadline(py), next_look];
-        carried.deadline = deadlines.into_iter().flatten().min();
-        if let Some(deadline) = carried.deadline {
+        let deadlines = [served_loop.next_deadline(py), next_look];
+        served_loop.deadline = deadlines.into_iter().flatten().min();
+        if let Some(deadline) = served_loop.deadline {
             self.due.insert((deadline, id));
         }
-        if !carried.native.core.parking.rest() {
+        if !served_loop.native.core.parking.rest() {
             // It was woken at this moment.
             self.note_runnable(id);
         }
@@ -176,20 +176,20 @@ impl Carrying<'_> {
 
     /// The loop is awake. A wake that was not taken yet prevents its next wait, so that the turn
     /// checks everything.
-    fn rouse(&mut self, id: u64) {
-        let Some(carried) = self.loops.get_mut(&id) else {
+    fn end_rest(&mut self, id: u64) {
+        let Some(served_loop) = self.loops.get_mut(&id) else {
             return;
         };
-        if let Some(deadline) = carried.deadline.take() {
+        if let Some(deadline) = served_loop.deadline.take() {
             self.due.remove(&(deadline, id));
         }
         // If not, a wake was first.
-        let _ = carried.native.core.parking.rise();
+        let _ = served_loop.native.core.parking.rise();
     }
 
     fn note_runnable(&mut self, id: u64) {
-        if let Some(carried) = self.loops.get_mut(&id)
-            && !std::mem::replace(&mut carried.is_runnable, true)
+        if let Some(served_loop) = self.loops.get_mut(&id)
+            && !std::mem::replace(&mut served_loop.is_runnable, true)
         {
             self.runnable.push_back(id);
         }
@@ -202,8 +202,8 @@ impl Carrying<'_> {
         let now = now_ns();
         let later = self.due.split_off(&(now + 1, 0));
         for (_, id) in std::mem::replace(&mut self.due, later) {
-            if let Some(carried) = self.loops.get_mut(&id) {
-                carried.deadline = None;
+            if let Some(served_loop) = self.loops.get_mut(&id) {
+                served_loop.deadline = None;
             }
             self.note_runnable(id);
         }
@@ -214,10 +214,10 @@ impl Carrying<'_> {
         let Some(native) = &self.runner.waits else {
             return;
         };
-        let load = &self.runner.load;
+        let busy = &self.runner.busy;
         let waiting = self
             .waiting
-            .get_or_insert_with(|| Waiting::new(native).noting(load.clone()));
+            .get_or_insert_with(|| Waiting::new(native).recording(busy.clone()));
         let deadline = self.due.first().map(|(deadline, _)| *deadline);
         let result = match block {
             true => py.detach(|| waiting.wait(native, deadline)),
@@ -239,24 +239,24 @@ impl Carrying<'_> {
             return;
         }
         self.leave(py);
-        if let Some(carried) = self.loops.get(&id) {
-            carried.enter(py);
+        if let Some(served_loop) = self.loops.get(&id) {
+            served_loop.enter(py);
             self.entered = Some(id);
         }
     }
 
     fn leave(&mut self, py: Python<'_>) {
         let before = self.entered.take().and_then(|id| self.loops.get(&id));
-        if let Some(carried) = before {
-            carried.leave(py);
+        if let Some(served_loop) = before {
+            served_loop.leave(py);
         }
     }
 
     fn end(&mut self, py: Python<'_>, id: u64) {
         self.leave(py);
-        if let Some(carried) = self.loops.remove(&id) {
-            unwatch(self.runner, &carried.native);
-            carried.end(py);
+        if let Some(served_loop) = self.loops.remove(&id) {
+            unwatch(self.runner, &served_loop.native);
+            served_loop.end(py);
         }
         self.runner.step();
         self.done = self.runner.left();
@@ -265,16 +265,16 @@ impl Carrying<'_> {
 
 /// Adds the loop's fds to the runner's set. Level-triggered: a set that has events is reported
 /// until its loop has taken them.
-fn watch(runner: &Runner, carried: &mut Carried) -> bool {
-    let (Some(waits), Some(fd)) = (&runner.waits, carried.native.core.raw_fd()) else {
+fn watch(runner: &Runner, served_loop: &mut ServedLoop) -> bool {
+    let (Some(waits), Some(fd)) = (&runner.waits, served_loop.native.core.raw_fd()) else {
         return false;
     };
-    let key = carried.native.id;
-    carried.is_watched = waits
+    let key = served_loop.native.id;
+    served_loop.is_watched = waits
         .core
         .watch(fd, Direction::Read, key, Mode::LEVEL)
         .is_ok();
-    carried.is_watched
+    served_loop.is_watched
 }
 
 fn unwatch(runner: &Runner, native: &NativeLoop) {

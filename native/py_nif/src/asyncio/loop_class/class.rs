@@ -88,7 +88,7 @@ pub struct Loop {
     /// See `futures`.
     pub named_loop: GilSlot<Py<PyDict>>,
     pub named_task: GilSlot<Py<PyDict>>,
-    /// Started by Erlang: its end is orderly, see `runners::carried`.
+    /// Started by Erlang: its end is orderly, see `runners::served_loop`.
     pub served: bool,
     /// Of a loop that Erlang started.
     pub take_requests: Option<TakeRequests>,
@@ -130,7 +130,7 @@ impl Loop {
         let take_requests = given.as_ref().map(|given| given.take_requests);
         let (native, waiting, origin) = match given {
             Some(given) => {
-                let waiting = Waiting::new(&given.native).noting(given.load);
+                let waiting = Waiting::new(&given.native).recording(given.busy);
                 (given.native, waiting, Some(given.origin))
             }
             None => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use super::class::Loop;
-use crate::loops::load::Load;
+use crate::loops::busy_share::BusyShare;
 use crate::loops::{NativeLoop, Origin};
 
 /// Takes the requests of a loop that have arrived since its last turn.
@@ -17,7 +17,7 @@ pub type TakeRequests = fn(&Bound<'_, Loop>) -> PyResult<()>;
 pub struct Given {
     pub native: Arc<NativeLoop>,
     /// The runner's.
-    pub load: Arc<Load>,
+    pub busy: Arc<BusyShare>,
     pub origin: Arc<Origin>,
     /// Called in each turn of the loop.
     pub take_requests: TakeRequests,

@@ -79,7 +79,7 @@ fn wait(slf: &Bound<'_, Loop>, mut may_block: bool) -> PyResult<()> {
         false => loop_clock::of_program(slf)?.unwrap_or(now),
     };
     let native = this.native(py)?;
-    native.requests.listen_in_time(now);
+    native.requests.monitor_callers_if_due(now);
     let Some(mut waiting) = this.waiting.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
             "This event loop is already running",

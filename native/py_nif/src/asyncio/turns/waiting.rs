@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use event_loop::{EventBuffer, Lateness, Parked, Ready, Spin, Warmth, now_ns};
 
-use crate::cpython::offer::Offer;
+use crate::cpython::cpu_yield::CpuYield;
 use crate::error::Result;
 use crate::loops::NativeLoop;
-use crate::loops::load::Load;
+use crate::loops::busy_share::BusyShare;
 
 /// How often the fds are polled while there is other work. Not more often, because a poll costs as
 /// much as several callbacks and this delay is not noticeable (`bench/`: call_soon chain); and not
@@ -32,8 +32,8 @@ pub struct Waiting {
     /// Whether the fds were polled in this wait, and when the last wait with a poll began.
     looked: bool,
     last_look: u64,
-    /// The load of the runner whose thread waits here.
-    load: Option<Arc<Load>>,
+    /// The busy share of the runner whose thread waits here.
+    busy: Option<Arc<BusyShare>>,
 }
 
 impl Waiting {
@@ -47,14 +47,14 @@ impl Waiting {
             ready: Vec::new(),
             looked: false,
             last_look: 0,
-            load: None,
+            busy: None,
         }
     }
 
-    /// Records the time spent waiting in `load`.
-    pub fn noting(self, load: Arc<Load>) -> Self {
+    /// Records the time spent waiting in `busy`.
+    pub fn recording(self, busy: Arc<BusyShare>) -> Self {
         Waiting {
-            load: Some(load),
+            busy: Some(busy),
             ..self
         }
     }
@@ -70,12 +70,12 @@ impl Waiting {
     /// Waits until something is ready, another thread wakes the loop, or `deadline` has come.
     pub fn wait(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
         let started = now_ns();
-        let Some(load) = self.load.clone() else {
+        let Some(busy) = self.busy.clone() else {
             return self.wait_fairly(started, native, deadline);
         };
-        load.begin_wait(started);
+        busy.begin_wait(started);
         let result = self.wait_fairly(started, native, deadline);
-        load.end_wait(now_ns());
+        busy.end_wait(now_ns());
         result
     }
 
@@ -139,7 +139,7 @@ impl Waiting {
 
     /// Polls repeatedly, while no other thread wants this CPU.
     fn look_until(&mut self, native: &NativeLoop, end: u64, deadline: Option<u64>) -> Result<Spun> {
-        let mut cpu = Offer::default();
+        let mut cpu = CpuYield::default();
         loop {
             if native.core.parking.take_notified() {
                 return Ok(Spun::Met);
@@ -152,8 +152,8 @@ impl Waiting {
             if now >= end {
                 return Ok(Spun::Over);
             }
-            if let Some(taken) = cpu.taken() {
-                let asked = taken.is_short() && native.core.parking.take_notified();
+            if let Some(away) = cpu.yield_now() {
+                let asked = away.is_short() && native.core.parking.take_notified();
                 return Ok(if asked {
                     Spun::HandedOver
                 } else {
@@ -218,7 +218,7 @@ impl Waiting {
     /// Sleeps until the VM, a timer or another thread wakes the thread.
     fn park(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
         native.pulse.sleeps();
-        native.requests.listen();
+        native.requests.monitor_callers();
         // The fd that the VM will watch. If the process has no fd left for it, nothing can be
         // watched either: then only a wake or the deadline can end the sleep.
         if native.core.open_set().is_err() {

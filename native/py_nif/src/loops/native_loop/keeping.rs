@@ -87,9 +87,12 @@ impl NativeLoop {
             // The futures of a closed loop have no waiter.
             self.posts.close();
             drop(self.posts.take());
-            let nobody_runs_it = self.seat.as_ref().is_some_and(|seat| seat.give_up());
+            let is_cancelled = self
+                .assignment
+                .as_ref()
+                .is_some_and(|assignment| assignment.cancel());
             return match &self.driver {
-                Driver::Python if !nobody_runs_it => self.core.parking.forget_arming(),
+                Driver::Python if !is_cancelled => self.core.parking.forget_arming(),
                 _ => self.close(sender),
             };
         }

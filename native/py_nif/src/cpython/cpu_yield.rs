@@ -1,5 +1,5 @@
-//! Offers the CPU to other threads while a thread spins: if another thread takes it, spinning only
-//! keeps that thread off the CPU, and it may be the one that the spin waits for.
+//! Yields the CPU while a thread spins: if another thread takes it, spinning only keeps that thread
+//! off the CPU, and it may be the one that the spin waits for.
 
 use event_loop::now_ns;
 use event_loop::sys::time::switches;
@@ -11,28 +11,29 @@ const LONG_NS: u64 = 5_000;
 /// Enough for a scheduler of the VM to process a reply and to make the next call.
 const SHORT_NS: u64 = 50_000;
 
-/// The state of one spin.
+/// The yields of one spin.
 #[derive(Default)]
-pub struct Offer {
-    /// None before the first offer: reading it takes as long as a spin that ends at once.
+pub struct CpuYield {
+    /// How often the kernel has switched this thread. None before the first yield: reading it takes
+    /// as long as a spin that ends at once.
     switches: Option<i64>,
 }
 
 /// Another thread had the CPU, for this many nanoseconds.
-pub struct Taken(u64);
+pub struct Away(u64);
 
-impl Offer {
-    /// Returns at once unless another thread wants this CPU.
-    pub fn taken(&mut self) -> Option<Taken> {
+impl CpuYield {
+    /// Yields; returns at once, with `None`, unless another thread wants this CPU.
+    pub fn yield_now(&mut self) -> Option<Away> {
         let switched = *self.switches.get_or_insert_with(switches);
         let before = now_ns();
         std::thread::yield_now();
         let away = now_ns().saturating_sub(before);
-        (away > LONG_NS && switches() != switched).then_some(Taken(away))
+        (away > LONG_NS && switches() != switched).then_some(Away(away))
     }
 }
 
-impl Taken {
+impl Away {
     /// If what the spin waits for arrived meanwhile, that thread sent it: the two share a CPU until
     /// the kernel moves one of them, and passing it back and forth takes less time than sleeping
     /// and being woken.

@@ -7,49 +7,52 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use event_loop::Carrier;
+use event_loop::WakeRunner;
 
 use super::NativeLoop;
 
 /// A thread that runs loops.
-pub trait Runs: Send + Sync {
+pub trait LoopRunner: Send + Sync {
     /// The loop of this number was woken while it rested.
-    fn called(&self, id: u64);
+    fn wake_loop(&self, id: u64);
     /// How many steps the thread has made so far, for any of its loops.
     fn steps(&self) -> u64;
 }
 
 /// Assigns a loop to a thread.
-pub trait Place: Send {
+pub trait ChooseRunner: Send {
     /// Returns the thread that will take the loop, or itself if there is none.
-    fn place(self: Box<Self>, native: &Arc<NativeLoop>) -> Result<Arc<dyn Runs>, Box<dyn Place>>;
+    fn choose(
+        self: Box<Self>,
+        native: &Arc<NativeLoop>,
+    ) -> Result<Arc<dyn LoopRunner>, Box<dyn ChooseRunner>>;
 }
 
 enum State {
-    Fresh(Box<dyn Place>),
+    Unassigned(Box<dyn ChooseRunner>),
     /// Never to be run, or being assigned at this moment.
-    Taken,
+    Unavailable,
     /// Sent to a runner.
-    Sent(Arc<dyn Runs>),
-    On(Arc<dyn Runs>),
+    Assigned(Arc<dyn LoopRunner>),
+    Running(Arc<dyn LoopRunner>),
 }
 
-pub struct Seat {
+pub struct Assignment {
     id: u64,
     native: OnceLock<Weak<NativeLoop>>,
     state: Mutex<State>,
-    /// It is not fresh any more. Set under the lock of `state`, for a check that is nearly always
+    /// It is not `Unassigned` any more. Set under the lock of `state`, for a check that is nearly always
     /// sufficient.
-    is_taken: AtomicBool,
+    is_assigned: AtomicBool,
 }
 
-impl Seat {
-    pub fn new(id: u64, place: Box<dyn Place>) -> Self {
-        Seat {
+impl Assignment {
+    pub fn new(id: u64, choice: Box<dyn ChooseRunner>) -> Self {
+        Assignment {
             id,
             native: OnceLock::new(),
-            state: Mutex::new(State::Fresh(place)),
-            is_taken: AtomicBool::new(false),
+            state: Mutex::new(State::Unassigned(choice)),
+            is_assigned: AtomicBool::new(false),
         }
     }
 
@@ -65,28 +68,28 @@ impl Seat {
 
     /// Assigns the loop to a thread if it has none. Returns `false` if there is no thread for it
     /// now.
-    pub fn fill(&self) -> bool {
+    pub fn ensure_runner(&self) -> bool {
         // Acquire: with the store below; no other data depends on it.
-        if self.is_taken.load(Ordering::Acquire) {
+        if self.is_assigned.load(Ordering::Acquire) {
             return true;
         }
         let mut state = self.state();
-        let State::Fresh(_) = &*state else {
+        let State::Unassigned(_) = &*state else {
             return true;
         };
         let Some(native) = self.native.get().and_then(Weak::upgrade) else {
             return true;
         };
         // The runner takes the loop later, so the lock is free by then.
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Fresh(place) => match place.place(&native) {
+        match std::mem::replace(&mut *state, State::Unavailable) {
+            State::Unassigned(choice) => match choice.choose(&native) {
                 Ok(runner) => {
-                    *state = State::Sent(runner);
-                    self.is_taken.store(true, Ordering::Release);
+                    *state = State::Assigned(runner);
+                    self.is_assigned.store(true, Ordering::Release);
                     true
                 }
-                Err(place) => {
-                    *state = State::Fresh(place);
+                Err(choice) => {
+                    *state = State::Unassigned(choice);
                     false
                 }
             },
@@ -95,36 +98,36 @@ impl Seat {
     }
 
     /// `runner` runs the loop from now on.
-    pub fn take(&self, runner: Arc<dyn Runs>) {
-        *self.state() = State::On(runner);
+    pub fn runs_on(&self, runner: Arc<dyn LoopRunner>) {
+        *self.state() = State::Running(runner);
     }
 
     /// How many steps the loop's thread has made so far, if it has one: a loop waits for its turn
     /// as long as that number grows.
     pub fn steps(&self) -> Option<u64> {
         match &*self.state() {
-            State::Sent(runner) | State::On(runner) => Some(runner.steps()),
-            State::Fresh(_) | State::Taken => None,
+            State::Assigned(runner) | State::Running(runner) => Some(runner.steps()),
+            State::Unassigned(_) | State::Unavailable => None,
         }
     }
 
     /// The loop will never be run. Returns `false` if it has a thread already.
-    pub fn give_up(&self) -> bool {
+    pub fn cancel(&self) -> bool {
         let mut state = self.state();
-        let fresh = matches!(*state, State::Fresh(_));
-        if fresh {
-            *state = State::Taken;
+        let unassigned = matches!(*state, State::Unassigned(_));
+        if unassigned {
+            *state = State::Unavailable;
         }
-        fresh
+        unassigned
     }
 }
 
-impl Carrier for Seat {
-    fn call(&self) {
-        if let State::On(runner) = &*self.state() {
-            return runner.called(self.id);
+impl WakeRunner for Assignment {
+    fn wake_runner(&self) {
+        if let State::Running(runner) = &*self.state() {
+            return runner.wake_loop(self.id);
         }
-        if !self.fill() {
+        if !self.ensure_runner() {
             // Nothing was lost: the reason for the wake still exists when it is next woken.
             if let Some(native) = self.native.get().and_then(Weak::upgrade) {
                 while !native.core.parking.rest() {}
@@ -133,8 +136,8 @@ impl Carrier for Seat {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for Assignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("id", &self.id).finish()
+        f.debug_struct("Assignment").field("id", &self.id).finish()
     }
 }

@@ -25,7 +25,7 @@ use crate::cpython::context;
 use crate::cpython::process::{forked, stacks};
 use crate::loops::LoopThread;
 use crate::loops::NativeLoop;
-use crate::loops::load::Load;
+use crate::loops::busy_share::BusyShare;
 
 /// The state after a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub enum Turn {
     /// There is something to run.
     Again,
     Nothing,
-    /// The loop has ended: call [`Carried::end`].
+    /// The loop has ended: call [`ServedLoop::end`].
     Ended,
 }
 
-pub struct Carried {
+pub struct ServedLoop {
     pub native: Arc<NativeLoop>,
     /// When its next timer is due, recorded when it began to rest.
     pub deadline: Option<u64>,
@@ -57,10 +57,10 @@ pub struct Carried {
     failure: Option<PyErr>,
 }
 
-impl Carried {
+impl ServedLoop {
     /// Creates the Python loop and runs its init code. `None`: it failed, and its owner was
     /// notified.
-    pub fn begin(py: Python<'_>, arrival: Arrival, load: &Arc<Load>) -> Option<Self> {
+    pub fn begin(py: Python<'_>, arrival: Arrival, busy: &Arc<BusyShare>) -> Option<Self> {
         let Arrival { native, start } = arrival;
         let owner = start.owner;
         // It stays on this thread for life.
@@ -70,7 +70,7 @@ impl Carried {
             context::enter(py, &context)?;
             given::give(Given {
                 native: native.clone(),
-                load: load.clone(),
+                busy: busy.clone(),
                 origin: start.origin.clone(),
                 take_requests: start.take_requests,
             });
@@ -85,7 +85,7 @@ impl Carried {
             let object = served.getattr("loop")?.cast_into::<Loop>()?;
             let callers = Callers::of(py, &context)?;
             drop(object.get().callers.replace(py, callers));
-            Ok(Carried {
+            Ok(ServedLoop {
                 object: object.unbind(),
                 native: native.clone(),
                 deadline: None,
@@ -99,8 +99,8 @@ impl Carried {
             })
         };
         match begun() {
-            Ok(carried) => {
-                carried.object.get().is_begun.set(py, true);
+            Ok(served_loop) => {
+                served_loop.object.get().is_begun.set(py, true);
                 if native.requests.any(&native) {
                     // Init code that ran the loop may have consumed wake-ups for requests.
                     native.core.wake();
@@ -109,7 +109,7 @@ impl Carried {
                 if start.announce {
                     owner.tell(atoms::ready());
                 }
-                Some(carried)
+                Some(served_loop)
             }
             Err(error) => {
                 report(py, &native, owner, Err(error));

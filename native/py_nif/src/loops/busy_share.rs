@@ -13,7 +13,7 @@ const STUCK_NS: u64 = 20_000_000;
 const IDLE_NS: u64 = WINDOW_NS;
 
 #[derive(Default)]
-pub struct Load {
+pub struct BusyShare {
     /// When the thread last began to wait or to run; the lowest bit says which: 1 for waiting.
     since: AtomicU64,
     window_began: AtomicU64,
@@ -22,7 +22,7 @@ pub struct Load {
     share: AtomicU64,
 }
 
-impl Load {
+impl BusyShare {
     pub fn begin_wait(&self, now: u64) {
         let began = self.window_began.load(Ordering::Relaxed);
         let length = now.saturating_sub(began);

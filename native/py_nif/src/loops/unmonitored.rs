@@ -2,7 +2,7 @@
 //!
 //! Monitoring takes two signals and four allocations in the VM, a third of what a short coroutine
 //! costs, and nearly all tasks end before it matters. So the loop records their numbers, and
-//! monitors their callers when it goes to sleep, or when it has run for [`LISTEN_AFTER_NS`]. By
+//! monitors their callers when it goes to sleep, or when it has run for [`MONITOR_AFTER_NS`]. By
 //! then most living callers have requested it themselves (`py:call` does after 2 ms).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,17 +10,17 @@ use std::sync::{Mutex, MutexGuard};
 
 /// For this long, a loop that never sleeps runs tasks whose callers died at once; a loop that waits
 /// for a near timer may take as long as that wait in addition.
-const LISTEN_AFTER_NS: u64 = 5_000_000;
+const MONITOR_AFTER_NS: u64 = 5_000_000;
 
 #[derive(Default)]
-pub struct Unheard {
+pub struct Unmonitored {
     tasks: Mutex<Vec<u64>>,
     /// When the first of them was added; 0 if there is none. Only the loop's thread writes it:
     /// Relaxed.
     since: AtomicU64,
 }
 
-impl Unheard {
+impl Unmonitored {
     /// Called by the loop's thread. `now` is called only for the first one.
     pub fn add(&self, task: u64, now: impl FnOnce() -> u64) {
         self.tasks().push(task);
@@ -32,7 +32,7 @@ impl Unheard {
     /// Whether the first of them was added long ago.
     pub fn is_due(&self, now: u64) -> bool {
         let since = self.since.load(Ordering::Relaxed);
-        since != 0 && now.saturating_sub(since) >= LISTEN_AFTER_NS
+        since != 0 && now.saturating_sub(since) >= MONITOR_AFTER_NS
     }
 
     /// Returns and removes all.
