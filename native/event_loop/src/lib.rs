@@ -16,7 +16,6 @@
 //! | [`interruptible`] | interrupting one call of a thread, and no other |
 //! | [`lateness`] | how much earlier to wake for a deadline |
 //! | [`life`] | new, running, stopping, closed |
-//! | [`number_map`] | maps with our own numbers as keys |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept until a caller polls |
 //! | [`pulse`] | how long a loop has been running callbacks |
@@ -43,7 +42,6 @@ pub mod inbox;
 pub mod interruptible;
 pub mod lateness;
 pub mod life;
-pub mod number_map;
 pub mod parking;
 pub mod pending;
 pub mod pulse;
@@ -67,7 +65,6 @@ pub use inbox::{Inbox, PushError};
 pub use interruptible::Interruptible;
 pub use lateness::Lateness;
 pub use life::{Life, State};
-pub use number_map::NumberMap;
 pub use parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN, WakeRunner};
 pub use pending::{Kind, Pending};
 pub use pulse::Pulse;

@@ -7,13 +7,10 @@
 
 use crate::epoll::{EpollSet, RawEvent};
 use crate::error::{Error, Result};
-use fd_hash::FdHasher;
+use rustc_hash::FxHashMap;
 use slot::{Slot, Watch};
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::os::fd::RawFd;
 
-mod fd_hash;
 mod slot;
 mod words;
 
@@ -25,7 +22,7 @@ pub use words::{Direction, Mode, Ready, WatchId};
 /// thousands of loops an array would cost each of them the space of all descriptors.
 #[derive(Debug, Default)]
 pub struct Watches {
-    slots: HashMap<RawFd, Slot, BuildHasherDefault<FdHasher>>,
+    slots: FxHashMap<RawFd, Slot>,
     generation: u32,
     serial: u64,
 }

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event_loop::inbox::Taken;
-use event_loop::{Inbox, NumberMap, PushError, now_ns};
+use event_loop::{Inbox, PushError, now_ns};
 use pyo3::{Py, PyAny};
+use rustc_hash::FxHashMap;
 use rustler::Atom;
 
 use super::NativeLoop;
@@ -69,7 +70,7 @@ pub struct Requests {
     /// never rejected for lack of space.
     beside: Inbox<Work>,
     /// All tasks whose callers wait for a reply of this loop. `None` when it has ended.
-    waiting: Mutex<Option<NumberMap<Ref<Task>>>>,
+    waiting: Mutex<Option<FxHashMap<u64, Ref<Task>>>>,
     unmonitored: Unmonitored,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
@@ -81,14 +82,14 @@ impl Requests {
             max_tasks: limits.tasks,
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
-            waiting: Mutex::new(Some(NumberMap::default())),
+            waiting: Mutex::new(Some(FxHashMap::default())),
             unmonitored: Unmonitored::default(),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<NumberMap<Ref<Task>>>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<FxHashMap<u64, Ref<Task>>>> {
         // Single insertions and removals: consistent also after a panic.
         self.waiting
             .lock()
@@ -208,7 +209,7 @@ impl Requests {
     }
 
     pub fn waiting_len(&self) -> usize {
-        self.waiting().as_ref().map_or(0, NumberMap::len)
+        self.waiting().as_ref().map_or(0, FxHashMap::len)
     }
 
     pub fn queued_len(&self) -> usize {
@@ -242,7 +243,7 @@ impl Requests {
         }
         self.inbox.close();
         let waiting = self.waiting().take();
-        for task in waiting.into_iter().flat_map(NumberMap::into_values) {
+        for task in waiting.into_iter().flat_map(FxHashMap::into_values) {
             task.fail(sender, atoms::loop_down());
         }
     }

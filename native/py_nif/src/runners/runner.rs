@@ -10,8 +10,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use event_loop::{Direction, Mode, NumberMap, now_ns};
+use event_loop::{Direction, Mode, now_ns};
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use super::placement::Runner;
 use super::served_loop::{ServedLoop, Turn};
@@ -28,7 +29,7 @@ const UNWATCHED_LOOK_NS: u64 = 10_000_000;
 
 struct RunnerThread<'a> {
     runner: &'a Arc<Runner>,
-    loops: NumberMap<ServedLoop>,
+    loops: FxHashMap<u64, ServedLoop>,
     /// Loops that have something to do, in the order in which that was noticed.
     runnable: VecDeque<u64>,
     /// The next deadline of each loop that rests and has one.
@@ -41,11 +42,11 @@ struct RunnerThread<'a> {
     done: bool,
 }
 
-/// LoopRunner until the last loop has left.
+/// Runs until the last loop has left.
 pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
     let mut thread = RunnerThread {
         runner,
-        loops: NumberMap::default(),
+        loops: FxHashMap::default(),
         runnable: VecDeque::new(),
         due: BTreeSet::new(),
         entered: None,

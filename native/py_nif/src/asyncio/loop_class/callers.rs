@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use event_loop::NumberMap;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use super::class::Loop;
 use crate::asyncio::origin;
@@ -22,7 +22,7 @@ pub struct Callers {
     /// The context that is copied. `None`: the loop's init code runs.
     base: Option<Py<PyAny>>,
     /// By the number of the caller.
-    known: NumberMap<(Arc<Origin>, Py<PyAny>)>,
+    known: FxHashMap<u64, (Arc<Origin>, Py<PyAny>)>,
 }
 
 impl Callers {
@@ -30,7 +30,7 @@ impl Callers {
     pub fn of(py: Python<'_>, own: &Py<PyAny>) -> PyResult<Self> {
         Ok(Callers {
             base: Some(own.call_method0(py, "copy")?),
-            known: NumberMap::default(),
+            known: FxHashMap::default(),
         })
     }
 

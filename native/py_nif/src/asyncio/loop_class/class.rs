@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event_loop::{Direction, NumberMap, TimerHeap, WaitPolicy, now_ns};
+use event_loop::{Direction, TimerHeap, WaitPolicy, now_ns};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyWeakrefReference};
+use rustc_hash::FxHashMap;
 
 use super::callers::Callers;
 use super::clock as loop_clock;
@@ -81,7 +82,7 @@ pub struct Loop {
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<NumberMap<Requested>>,
+    pub requested: GilCell<FxHashMap<u64, Requested>>,
     /// The callers of these and of earlier tasks.
     pub callers: GilCell<Callers>,
     pub task_factory: GilSlot<Py<PyAny>>,
@@ -368,7 +369,7 @@ impl Loop {
         let ready = self.ready.replace(py, VecDeque::new());
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
-        let requested = self.requested.replace(py, NumberMap::default());
+        let requested = self.requested.replace(py, FxHashMap::default());
         let callers = self.callers.replace(py, Callers::default());
         let beside = self.beside.with(py, |beside| beside.take_all());
         let native = self.native.replace(py, None);
@@ -470,7 +471,7 @@ impl Loop {
         drop(self.beside.with(py, |beside| beside.take_all()));
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.unflushed.replace(py, Vec::new()));
-        drop(self.requested.replace(py, NumberMap::default()));
+        drop(self.requested.replace(py, FxHashMap::default()));
         drop(self.callers.replace(py, Callers::default()));
         drop(self.fds.replace(py, FdTable::default()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));

@@ -4,10 +4,11 @@
 
 use std::os::fd::RawFd;
 
-use event_loop::{Direction, NumberMap, Ready};
+use event_loop::{Direction, Ready};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyWeakrefMethods, PyWeakrefReference};
+use rustc_hash::FxHashMap;
 
 use crate::asyncio::handles::handle::Handle;
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
@@ -154,7 +155,7 @@ impl Slot {
 /// By fd. Numbers are dense in a process but not in a loop, so this is not an array: with many
 /// loops, each would take memory for all fds.
 #[derive(Default)]
-pub struct FdTable(NumberMap<Slot>);
+pub struct FdTable(FxHashMap<u64, Slot>);
 
 impl FdTable {
     /// Returns the previous watcher.
