@@ -59,7 +59,7 @@ impl Scene {
         }
     }
 
-    /// As `asyncio/turns/waiting.rs` does it, after a rest that was too long for the shorter waits.
+    /// As `asyncio/turn/wait_steps.rs` does it, after a rest that was too long for the shorter waits.
     fn lie_down(&self, who: usize) {
         self.up[who].store(false, Ordering::Relaxed);
         self.vigil.lies_down(who as u64 + 1, &self.timer);

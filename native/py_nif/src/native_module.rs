@@ -23,7 +23,7 @@ use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::fd_callbacks;
 use crate::asyncio::loop_class::methods;
 use crate::asyncio::loop_class::signals;
-use crate::asyncio::turns::between;
+use crate::asyncio::turn::priorities;
 use crate::cpython::process::child_processes::ChildProcess;
 use crate::io::sock_operation::SockOperation;
 
@@ -59,8 +59,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
-    module.add_function(wrap_pyfunction!(between::set_microtask_limit, module)?)?;
-    module.add_function(wrap_pyfunction!(between::call_soon_prioritized, module)?)?;
+    module.add_function(wrap_pyfunction!(priorities::set_microtask_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(priorities::call_soon_prioritized, module)?)?;
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::watch_fd, module)?)?;
     module.add_function(wrap_pyfunction!(fd_callbacks::rearm_fd, module)?)?;

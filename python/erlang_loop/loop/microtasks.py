@@ -1,6 +1,6 @@
 """Microtasks: callbacks that run right after the one that queued them, before any other.
 
-`queue_microtask` itself is native (native/py_nif/src/asyncio/turns/between.rs).
+`queue_microtask` itself is native (native/py_nif/src/asyncio/turn/priorities.rs).
 """
 
 from __future__ import annotations

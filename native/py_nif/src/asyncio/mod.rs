@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`loop_class`] | `_native.Loop`, the native base of `ErlangEventLoop` |
-//! | [`turns`] | one turn: timeout, wait, take, run |
+//! | [`turn`] | one turn: timeout, wait, take, run |
 //! | [`handles`] | callbacks that wait for their turn or their time |
 //! | [`origin`] | which process asked for the code that runs, as a context variable |
 //! | [`sleep`] | `py_event_loop._erlang_sleep` |
@@ -12,4 +12,4 @@ pub mod handles;
 pub mod loop_class;
 pub mod origin;
 pub mod sleep;
-pub mod turns;
+pub mod turn;

@@ -24,7 +24,7 @@ use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::futures;
 use crate::asyncio::loop_class::requested::Requested;
 use crate::asyncio::origin;
-use crate::asyncio::turns::turn;
+use crate::asyncio::turn::run_once;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
@@ -153,7 +153,7 @@ fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) -> Py
     // A task factory may have queued something else, which has to wait for its turn.
     let is_step = || !futures::has_task_factory(slf) && queued() == before + 1;
     let stepped = match !task.is_stream && is_step() {
-        true => turn::run_last(slf),
+        true => run_once::run_last(slf),
         false => Ok(()),
     };
     let followed = match is_done(&asyncio_task) && !task.is_stream {

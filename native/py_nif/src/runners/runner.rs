@@ -2,7 +2,7 @@
 //! something to do.
 //!
 //! While it has one loop, it is that loop's thread: the loop waits by itself, in all the ways
-//! of `waiting`. With several, it waits for all of them. A loop that has nothing to do rests: a
+//! of `wait_steps`. With several, it waits for all of them. A loop that has nothing to do rests: a
 //! thread that wakes it calls the runner, its epoll set (if it watches anything) is in the runner's
 //! set, and its next deadline in the runner's list. A long callback delays the other loops on the
 //! same thread.
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::placement::Runner;
 use super::served_loop::{ServedLoop, Turn};
-use crate::asyncio::turns::waiting::Waiting;
+use crate::asyncio::turn::wait_steps::WaitSteps;
 use crate::beam::message::Sender;
 use crate::loops::NativeLoop;
 
@@ -36,7 +36,7 @@ struct RunnerThread<'a> {
     due: BTreeSet<(u64, u64)>,
     /// The loop whose turn was the last: the thread state is still its own.
     entered: Option<u64>,
-    waiting: Option<Waiting>,
+    wait_steps: Option<WaitSteps>,
     last_look: u64,
     /// The last loop has left.
     done: bool,
@@ -50,7 +50,7 @@ pub fn run(py: Python<'_>, runner: &Arc<Runner>) {
         runnable: VecDeque::new(),
         due: BTreeSet::new(),
         entered: None,
-        waiting: None,
+        wait_steps: None,
         last_look: 0,
         done: false,
     };
@@ -216,18 +216,18 @@ impl RunnerThread<'_> {
             return;
         };
         let busy = &self.runner.busy;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Waiting::new(native).recording(busy.clone()));
+        let steps = self
+            .wait_steps
+            .get_or_insert_with(|| WaitSteps::new(native).recording(busy.clone()));
         let deadline = self.due.first().map(|(deadline, _)| *deadline);
         let result = match block {
-            true => py.detach(|| waiting.wait(native, deadline)),
-            false => waiting.look(native),
+            true => py.detach(|| steps.wait(native, deadline)),
+            false => steps.poll(native),
         };
         // Our set can only fail for lack of kernel memory; its events are taken after the next
         // wait.
         debug_assert!(result.is_ok(), "{result:?}");
-        let ready: Vec<u64> = waiting.ready.drain(..).filter_map(|one| one.read).collect();
+        let ready: Vec<u64> = steps.ready.drain(..).filter_map(|one| one.read).collect();
         for id in ready {
             self.note_runnable(id);
         }

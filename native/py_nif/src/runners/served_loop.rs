@@ -17,7 +17,7 @@ use crate::asyncio::loop_class::clock as loop_clock;
 use crate::asyncio::loop_class::given;
 use crate::asyncio::loop_class::given::Given;
 use crate::asyncio::origin;
-use crate::asyncio::turns::turn;
+use crate::asyncio::turn::run_once;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::convert::named;
@@ -139,8 +139,8 @@ impl ServedLoop {
         let object = &self.object.bind(py).clone();
         // A panic in our code ends this loop, not the others on the thread.
         let result = catch_unwind(AssertUnwindSafe(|| match block {
-            true => turn::run(object),
-            false => turn::run_nowait(object),
+            true => run_once::run(object),
+            false => run_once::run_nowait(object),
         }))
         .unwrap_or_else(|_| Err(PyRuntimeError::new_err("the native loop panicked")));
         forked::end_if_copy_after_callback(py, &result);
@@ -166,7 +166,7 @@ impl ServedLoop {
         if self.has_ended(py) {
             return Turn::Ended;
         }
-        let more = this.ready.with(py, |ready| !ready.is_empty()) || this.between.get(py);
+        let more = this.ready.with(py, |ready| !ready.is_empty()) || this.has_prioritized.get(py);
         match block || more {
             true => Turn::Again,
             false => Turn::Nothing,

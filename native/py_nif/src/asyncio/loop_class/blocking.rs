@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::class::{Loop, nanoseconds};
 use super::fd_table::Watcher;
 use crate::asyncio::handles::ready::Item;
-use crate::asyncio::turns::turn;
+use crate::asyncio::turn::item;
 use crate::io::transports::base::Transport;
 
 /// Makes the loop call `loop._handler_blocked(source, seconds)` for handlers that ran that long;
@@ -28,13 +28,13 @@ pub fn set_blocking_threshold(event_loop: &Bound<'_, Loop>, seconds: Option<f64>
     Ok(())
 }
 
-/// Runs `item`; a handler that took `limit` nanoseconds or more is reported.
-pub fn run_timed(slf: &Bound<'_, Loop>, item: Item, limit: u64) -> PyResult<()> {
+/// Runs `ready`; a handler that took `limit` nanoseconds or more is reported.
+pub fn run_timed(slf: &Bound<'_, Loop>, ready: Item, limit: u64) -> PyResult<()> {
     let py = slf.py();
     // Taken first, because a callback that has run is dropped.
-    let source = source(py, &item);
+    let source = source(py, &ready);
     let started = now_ns();
-    let result = turn::run_item(slf, item);
+    let result = item::run_untimed(slf, ready);
     let took = now_ns().saturating_sub(started);
     if took >= limit
         && let Some(source) = source

@@ -26,9 +26,9 @@ use super::requested::Requested;
 use crate::asyncio::handles::handle::{Call, Handle};
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
 use crate::asyncio::handles::timer_handle::Scheduled;
-use crate::asyncio::turns::between::Waiting as Beside;
-use crate::asyncio::turns::turn;
-use crate::asyncio::turns::waiting::Waiting;
+use crate::asyncio::turn::priorities::Priorities;
+use crate::asyncio::turn::run_once;
+use crate::asyncio::turn::wait_steps::WaitSteps;
 use crate::beam::message;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
@@ -63,15 +63,15 @@ pub struct Loop {
     pub clock: GilValue<Clock>,
     pub fds: GilCell<FdTable>,
     /// Absent while a thread waits.
-    pub waiting: GilCell<Option<Box<Waiting>>>,
-    /// Whether something waits in `beside`.
-    pub between: GilValue<bool>,
+    pub wait_steps: GilCell<Option<Box<WaitSteps>>>,
+    /// Whether something waits in `priorities`.
+    pub has_prioritized: GilValue<bool>,
     /// Microtasks, and callbacks of other priorities.
-    pub beside: GilCell<Beside>,
+    pub priorities: GilCell<Priorities>,
     /// Nanoseconds after which a handler is reported (`blocking`).
     pub threshold: GilValue<Option<u64>>,
     /// When the loop last began to wait.
-    pub rests_since: GilValue<u64>,
+    pub waits_since: GilValue<u64>,
     /// `_before_sleep()` is to be called.
     pub before_sleep: GilValue<bool>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
@@ -129,15 +129,15 @@ impl Loop {
         let given = given::take_given();
         let served = given.is_some();
         let take_requests = given.as_ref().map(|given| given.take_requests);
-        let (native, waiting, origin) = match given {
+        let (native, wait_steps, origin) = match given {
             Some(given) => {
-                let waiting = Waiting::new(&given.native).recording(given.busy);
-                (given.native, waiting, Some(given.origin))
+                let wait_steps = WaitSteps::new(&given.native).recording(given.busy);
+                (given.native, wait_steps, Some(given.origin))
             }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
-                let waiting = Waiting::new(&native);
-                (native, waiting, None)
+                let wait_steps = WaitSteps::new(&native);
+                (native, wait_steps, None)
             }
         };
         let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
@@ -148,7 +148,7 @@ impl Loop {
         }
         Ok(Loop {
             born: true,
-            waiting: GilCell::new(Some(Box::new(waiting))),
+            wait_steps: GilCell::new(Some(Box::new(wait_steps))),
             id: native.id,
             interruptible: native.pulse.callbacks.clone(),
             native: GilCell::new(Some(native)),
@@ -161,10 +161,10 @@ impl Loop {
             timers: GilCell::default(),
             clock: GilValue::default(),
             fds: GilCell::default(),
-            rests_since: GilValue::default(),
+            waits_since: GilValue::default(),
             before_sleep: GilValue::default(),
-            between: GilValue::default(),
-            beside: GilCell::default(),
+            has_prioritized: GilValue::default(),
+            priorities: GilCell::default(),
             threshold: GilValue::default(),
             callbacks: GilValue::new(1),
             unflushed: GilCell::default(),
@@ -328,7 +328,7 @@ impl Loop {
             is_inside = pulse.is_awake();
             pulse.runs_on(stacks::this_thread());
         });
-        let result = turn::run(slf);
+        let result = run_once::run(slf);
         this.with_pulse(py, |pulse| match is_inside {
             true => pulse.turned(now_ns()),
             false => pulse.rests(),
@@ -342,7 +342,7 @@ impl Loop {
         loop_clock::look_at_class(slf)?;
         this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));
         let result = loop {
-            let result = turn::run(slf);
+            let result = run_once::run(slf);
             if result.is_err() || this.stopping.get(slf.py()) {
                 break result;
             }
@@ -371,11 +371,11 @@ impl Loop {
         let fds = self.fds.replace(py, FdTable::default());
         let requested = self.requested.replace(py, FxHashMap::default());
         let callers = self.callers.replace(py, Callers::default());
-        let beside = self.beside.with(py, |beside| beside.take_all());
+        let priorities = self.priorities.with(py, |priorities| priorities.take_all());
         let native = self.native.replace(py, None);
         drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, requested, callers, beside));
+        drop((ready, timers, fds, requested, callers, priorities));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -455,7 +455,8 @@ impl Loop {
         self.named_task.visit(|named| visit.call(named))?;
         self.ready
             .try_visit(|ready| ready.iter().try_for_each(|item| item.traverse(visit)))?;
-        self.beside.try_visit(|beside| beside.traverse(visit))?;
+        self.priorities
+            .try_visit(|priorities| priorities.traverse(visit))?;
         self.timers
             .try_visit(|timers| timers.iter().try_for_each(|timer| timer.traverse(visit)))?;
         self.unflushed
@@ -468,7 +469,7 @@ impl Loop {
 
     fn __clear__(&self, py: Python<'_>) {
         drop(self.ready.replace(py, VecDeque::new()));
-        drop(self.beside.with(py, |beside| beside.take_all()));
+        drop(self.priorities.with(py, |priorities| priorities.take_all()));
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.unflushed.replace(py, Vec::new()));
         drop(self.requested.replace(py, FxHashMap::default()));

@@ -68,7 +68,7 @@ impl Loop {
     pub fn wake_to_run(&self, py: Python<'_>) {
         let sleeps = self.with_native(py, |native| {
             let sleeps = native.core.parking.is_asleep()
-                && now_ns().saturating_sub(self.rests_since.get(py)) > native.policy.short_ns;
+                && now_ns().saturating_sub(self.waits_since.get(py)) > native.policy.short_ns;
             if !sleeps {
                 native.core.wake();
             }

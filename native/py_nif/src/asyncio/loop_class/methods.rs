@@ -17,7 +17,7 @@ use super::futures;
 use crate::asyncio::handles::handle::{Call, Handle};
 #[cfg(Py_3_14)]
 use crate::asyncio::handles::thread_safe_handle::ThreadSafeHandle;
-use crate::asyncio::turns::between;
+use crate::asyncio::turn::priorities;
 use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
 
 /// Gives a class of loops methods of its own. CPython's fast way to call a method applies only if
@@ -91,7 +91,7 @@ impl FastMethod for QueueMicrotask {
 
     fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let handle = build(slf, given, "queue_microtask", true)?;
-        between::queue_microtask(slf, handle.clone().unbind())?;
+        priorities::queue_microtask(slf, handle.clone().unbind())?;
         Ok(handle.into_any())
     }
 }

@@ -17,11 +17,11 @@ use crate::loops::busy_share::BusyShare;
 /// How often the fds are polled while there is other work. Not more often, because a poll costs as
 /// much as several callbacks and this delay is not noticeable (`bench/`: call_soon chain); and not
 /// less often, however much work there is.
-const LOOK_EVERY_NS: u64 = 50_000;
+const POLL_EVERY_NS: u64 = 50_000;
 
 /// What a thread needs to wait on a loop. It is taken out of the loop meanwhile: two threads
 /// waiting on one loop would steal each other's wake-ups.
-pub struct Waiting {
+pub struct WaitSteps {
     buffer: EventBuffer,
     spin: Spin,
     /// For near deadlines.
@@ -30,40 +30,40 @@ pub struct Waiting {
     warmth: Warmth,
     pub ready: Vec<Ready>,
     /// Whether the fds were polled in this wait, and when the last wait with a poll began.
-    looked: bool,
-    last_look: u64,
+    polled: bool,
+    last_poll: u64,
     /// The busy share of the runner whose thread waits here.
     busy: Option<Arc<BusyShare>>,
 }
 
-impl Waiting {
+impl WaitSteps {
     pub fn new(native: &NativeLoop) -> Self {
         let spin = Spin::new(&native.policy);
-        Waiting {
+        WaitSteps {
             buffer: EventBuffer::new(),
             lateness: Lateness::new(spin.first()),
             spin,
             warmth: Warmth::new(native.policy.direct_ns),
             ready: Vec::new(),
-            looked: false,
-            last_look: 0,
+            polled: false,
+            last_poll: 0,
             busy: None,
         }
     }
 
     /// Records the time spent waiting in `busy`.
     pub fn recording(self, busy: Arc<BusyShare>) -> Self {
-        Waiting {
+        WaitSteps {
             busy: Some(busy),
             ..self
         }
     }
 
     /// Collects what is ready, without waiting.
-    pub fn look(&mut self, native: &NativeLoop) -> Result<()> {
+    pub fn poll(&mut self, native: &NativeLoop) -> Result<()> {
         native.core.poll_now(&mut self.buffer)?;
         native.core.resolve_into(&self.buffer, &mut self.ready);
-        self.looked = true;
+        self.polled = true;
         Ok(())
     }
 
@@ -86,13 +86,13 @@ impl Waiting {
         native: &Arc<NativeLoop>,
         deadline: Option<u64>,
     ) -> Result<()> {
-        self.looked = false;
+        self.polled = false;
         self.wait_from(started, native, deadline)?;
-        if !self.looked && started.saturating_sub(self.last_look) > LOOK_EVERY_NS {
-            self.look(native)?;
+        if !self.polled && started.saturating_sub(self.last_poll) > POLL_EVERY_NS {
+            self.poll(native)?;
         }
-        if self.looked {
-            self.last_look = started;
+        if self.polled {
+            self.last_poll = started;
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl Waiting {
             return Ok(false);
         }
         let end = started.saturating_add(budget);
-        let spun = self.look_until(native, end, deadline)?;
+        let spun = self.poll_until(native, end, deadline)?;
         match spun {
             Spun::Met => self.spin.hit(),
             Spun::Over => self.spin.miss(),
@@ -138,13 +138,13 @@ impl Waiting {
     }
 
     /// Polls repeatedly, while no other thread wants this CPU.
-    fn look_until(&mut self, native: &NativeLoop, end: u64, deadline: Option<u64>) -> Result<Spun> {
+    fn poll_until(&mut self, native: &NativeLoop, end: u64, deadline: Option<u64>) -> Result<Spun> {
         let mut cpu = CpuYield::default();
         loop {
             if native.core.parking.take_notified() {
                 return Ok(Spun::Met);
             }
-            self.look(native)?;
+            self.poll(native)?;
             let now = now_ns();
             if !self.ready.is_empty() || deadline.is_some_and(|deadline| deadline <= now) {
                 return Ok(Spun::Met);
@@ -195,7 +195,7 @@ impl Waiting {
         if !self.lateness.is_time(now, deadline - ahead) || now >= deadline {
             return Ok(());
         }
-        match self.look_until(native, deadline, Some(deadline))? {
+        match self.poll_until(native, deadline, Some(deadline))? {
             Spun::Met | Spun::Over | Spun::HandedOver => Ok(()),
             Spun::Crowded => {
                 self.lateness.crowded();
@@ -211,7 +211,7 @@ impl Waiting {
         let before = (counters.wakeups.get(), counters.polls.get());
         native.core.poll_direct(&mut self.buffer, limit)?;
         native.core.resolve_into(&self.buffer, &mut self.ready);
-        self.looked |= counters.polls.get() != before.1;
+        self.polled |= counters.polls.get() != before.1;
         Ok(counters.wakeups.get() != before.0)
     }
 
@@ -232,7 +232,7 @@ impl Waiting {
             // it. The next wait handles what it may report: this saves threads that post to a
             // sleeping loop a system call.
             Parked::Woken if native.core.parking.is_armed() => Ok(()),
-            Parked::Woken | Parked::TimedOut => self.look(native),
+            Parked::Woken | Parked::TimedOut => self.poll(native),
             // The loop has no keeper (the application is stopped, the router is being restarted):
             // wait on the set until the end. A new router wakes us.
             Parked::NotArmed => {

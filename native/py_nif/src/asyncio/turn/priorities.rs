@@ -1,7 +1,8 @@
-//! What runs between two callbacks of the ready queue: microtasks, and callbacks with a priority.
+//! What runs after a callback and before the next one of the ready queue: microtasks, and callbacks
+//! with a priority.
 //!
-//! The turn checks one flag (`Loop::between`) after each callback and comes here only if it is set,
-//! so that loops that use neither pay nothing.
+//! The turn checks one flag (`Loop::has_prioritized`) after each callback and comes here only if it
+//! is set, so that loops that use neither pay nothing.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::turn;
+use super::item;
 use crate::asyncio::handles::handle::{Call, Handle};
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::loop_class::class::Loop;
@@ -26,31 +27,31 @@ const IDLE_WAITS: u32 = 64;
 
 type Queue = VecDeque<Py<Handle>>;
 
-pub struct Waiting {
+pub struct Priorities {
     microtasks: Queue,
     /// How many microtasks the running ones have queued; None while none run.
-    fed: Option<u64>,
+    queued_by_running: Option<u64>,
     limit: u64,
     urgent: Queue,
     idle: Queue,
     /// How many callbacks have run since the last idle one.
-    passed: u32,
+    ran_since_idle: u32,
 }
 
-impl Default for Waiting {
+impl Default for Priorities {
     fn default() -> Self {
-        Waiting {
+        Priorities {
             microtasks: Queue::new(),
-            fed: None,
+            queued_by_running: None,
             limit: MICROTASKS,
             urgent: Queue::new(),
             idle: Queue::new(),
-            passed: 0,
+            ran_since_idle: 0,
         }
     }
 }
 
-impl Waiting {
+impl Priorities {
     fn any(&self) -> bool {
         !(self.microtasks.is_empty() && self.urgent.is_empty() && self.idle.is_empty())
     }
@@ -72,23 +73,25 @@ impl Waiting {
 pub fn queue_microtask(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    let refused = this.beside.with(py, |waiting| match &mut waiting.fed {
-        Some(fed) if *fed >= waiting.limit => Some((handle, waiting.limit)),
-        fed => {
-            if let Some(fed) = fed {
-                *fed += 1;
+    let refused = this
+        .priorities
+        .with(py, |priorities| match &mut priorities.queued_by_running {
+            Some(count) if *count >= priorities.limit => Some((handle, priorities.limit)),
+            count => {
+                if let Some(count) = count {
+                    *count += 1;
+                }
+                priorities.microtasks.push_back(handle);
+                None
             }
-            waiting.microtasks.push_back(handle);
-            None
-        }
-    });
+        });
     if let Some((_handle, limit)) = refused {
         return Err(PyRuntimeError::new_err(format!(
             "the microtasks of one callback have queued {limit} more: does one queue itself for \
              ever? Until they end the loop does nothing else; use call_soon for work that goes on"
         )));
     }
-    this.between.set(py, true);
+    this.has_prioritized.set(py, true);
     Ok(())
 }
 
@@ -96,8 +99,8 @@ pub fn queue_microtask(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()
 #[pyfunction]
 #[pyo3(signature = (event_loop, limit, /))]
 pub fn set_microtask_limit(event_loop: &Bound<'_, Loop>, limit: u64) {
-    let waiting = &event_loop.get().beside;
-    waiting.with(event_loop.py(), |waiting| waiting.limit = limit);
+    let priorities = &event_loop.get().priorities;
+    priorities.with(event_loop.py(), |priorities| priorities.limit = limit);
 }
 
 /// `call_soon` with a priority: -1 runs before usual callbacks, 1 after them.
@@ -123,27 +126,27 @@ pub fn call_soon_prioritized(
     }
     let handle = Handle::new(event_loop, Call::new(callback, args), context)?;
     let queued = handle.clone_ref(py);
-    this.beside.with(py, |waiting| match priority {
-        -1 => waiting.urgent.push_back(queued),
-        _ => waiting.idle.push_back(queued),
+    this.priorities.with(py, |priorities| match priority {
+        -1 => priorities.urgent.push_back(queued),
+        _ => priorities.idle.push_back(queued),
     });
-    this.between.set(py, true);
+    this.has_prioritized.set(py, true);
     Ok(handle)
 }
 
 /// Runs microtasks that were queued outside callbacks, before the loop ran, and urgent callbacks.
 #[cold]
 pub fn begin_turn(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    drain(slf)?;
-    run_others(slf)
+    run_microtasks(slf)?;
+    run_prioritized(slf)
 }
 
 /// Microtasks first, then urgent callbacks, then those that have waited long enough.
 #[cold]
 pub fn after_callback(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    drain(slf)?;
-    passed(slf);
-    run_others(slf)
+    run_microtasks(slf)?;
+    count_callback(slf);
+    run_prioritized(slf)
 }
 
 /// With nothing else to run, one idle callback runs: then the fds are polled again.
@@ -151,24 +154,26 @@ pub fn after_callback(slf: &Bound<'_, Loop>) -> PyResult<()> {
 pub fn end_of_turn(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    drain(slf)?;
+    run_microtasks(slf)?;
     let alone = this.ready.with(py, |ready| ready.is_empty())
-        && this.beside.with(py, |waiting| waiting.urgent.is_empty());
+        && this
+            .priorities
+            .with(py, |priorities| priorities.urgent.is_empty());
     if alone {
         run_idle(slf)?;
     }
-    settle(slf);
+    update_flag(slf);
     Ok(())
 }
 
 /// Runs microtasks until there are none, including those that they queue.
-fn drain(slf: &Bound<'_, Loop>) -> PyResult<()> {
+fn run_microtasks(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
-    let waiting = &slf.get().beside;
-    let begins = waiting.with(py, |waiting| {
-        let begins = waiting.fed.is_none() && !waiting.microtasks.is_empty();
+    let priorities = &slf.get().priorities;
+    let begins = priorities.with(py, |priorities| {
+        let begins = priorities.queued_by_running.is_none() && !priorities.microtasks.is_empty();
         if begins {
-            waiting.fed = Some(0);
+            priorities.queued_by_running = Some(0);
         }
         begins
     });
@@ -178,62 +183,66 @@ fn drain(slf: &Bound<'_, Loop>) -> PyResult<()> {
     }
     let mut result = Ok(());
     while result.is_ok() {
-        let next = waiting.with(py, |waiting| waiting.microtasks.pop_front());
+        let next = priorities.with(py, |priorities| priorities.microtasks.pop_front());
         let Some(handle) = next else { break };
         result = run_handle(slf, handle);
     }
-    waiting.with(py, |waiting| waiting.fed = None);
+    priorities.with(py, |priorities| priorities.queued_by_running = None);
     result
 }
 
 /// Runs the callbacks of other priorities that are due.
-fn run_others(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    let waiting = &slf.get().beside;
-    let idle_is_due = || waiting.with(slf.py(), |waiting| waiting.passed >= IDLE_WAITS);
+fn run_prioritized(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let priorities = &slf.get().priorities;
+    let idle_is_due = || {
+        priorities.with(slf.py(), |priorities| {
+            priorities.ran_since_idle >= IDLE_WAITS
+        })
+    };
     for _ in 0..URGENT_AT_ONCE {
         if idle_is_due() {
             break;
         }
-        let next = waiting.with(slf.py(), |waiting| waiting.urgent.pop_front());
+        let next = priorities.with(slf.py(), |priorities| priorities.urgent.pop_front());
         let Some(handle) = next else { break };
         run_handle(slf, handle)?;
-        drain(slf)?;
-        passed(slf);
+        run_microtasks(slf)?;
+        count_callback(slf);
     }
     if idle_is_due() {
         run_idle(slf)?;
     }
-    settle(slf);
+    update_flag(slf);
     Ok(())
 }
 
 fn run_idle(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    let next = slf.get().beside.with(slf.py(), |waiting| {
-        waiting.passed = 0;
-        waiting.idle.pop_front()
+    let next = slf.get().priorities.with(slf.py(), |priorities| {
+        priorities.ran_since_idle = 0;
+        priorities.idle.pop_front()
     });
     if let Some(handle) = next {
         run_handle(slf, handle)?;
-        drain(slf)?;
+        run_microtasks(slf)?;
     }
     Ok(())
 }
 
 /// A callback ran while others of another priority waited.
-fn passed(slf: &Bound<'_, Loop>) {
-    let waiting = &slf.get().beside;
-    waiting.with(slf.py(), |waiting| {
-        waiting.passed = waiting.passed.saturating_add(1);
+fn count_callback(slf: &Bound<'_, Loop>) {
+    let priorities = &slf.get().priorities;
+    priorities.with(slf.py(), |priorities| {
+        priorities.ran_since_idle = priorities.ran_since_idle.saturating_add(1);
     });
 }
 
-fn settle(slf: &Bound<'_, Loop>) {
+fn update_flag(slf: &Bound<'_, Loop>) {
     let py = slf.py();
-    let any = slf.get().beside.with(py, |waiting| waiting.any());
-    slf.get().between.set(py, any);
+    let any = slf.get().priorities.with(py, |priorities| priorities.any());
+    slf.get().has_prioritized.set(py, any);
 }
 
 fn run_handle(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()> {
     let limit = slf.get().threshold.get(slf.py());
-    turn::run_one(slf, Item::Callback(handle), limit)
+    item::run(slf, Item::Callback(handle), limit)
 }

@@ -1,0 +1,265 @@
+//! A turn of the loop, as `_run_once` of asyncio: timeout, wait, take, run. Everything depends on it;
+//! keep it short.
+
+use std::sync::Arc;
+
+use event_loop::{Ready, now_ns};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use super::item;
+use super::priorities;
+use super::wait_steps::WaitSteps;
+use crate::asyncio::handles::ready::Item;
+use crate::asyncio::loop_class::class::Loop;
+use crate::asyncio::loop_class::clock as loop_clock;
+use crate::asyncio::loop_class::signals as loop_signals;
+use crate::cpython::errors;
+use crate::loops::NativeLoop;
+
+/// asyncio never sleeps longer than a day at once; nor do we, so that a clock that jumps (a
+/// suspended machine) is read again.
+const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+/// How long a turn waits for something to run.
+#[derive(Clone, Copy)]
+enum Timeout {
+    /// It only polls the fds.
+    Zero,
+    /// Until this time of the system's clock.
+    Until(u64),
+    Forever,
+}
+
+pub fn run(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    run_once(slf, true)
+}
+
+/// As [`run`], but never waits: the thread has other loops to run.
+pub fn run_nowait(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    run_once(slf, false)
+}
+
+fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    // Written outside callbacks: before the loop ran, or between two turns by hand.
+    item::send_unsent(slf)?;
+    if this.has_prioritized.get(py) {
+        priorities::begin_turn(slf)?;
+    }
+    let now = now_ns();
+    this.with_pulse(py, |pulse| pulse.turned(now));
+    let busy = is_busy(slf);
+    let timeout = match may_wait && !busy {
+        true => timeout(slf, now)?,
+        false => Timeout::Zero,
+    };
+    wait(slf, now, timeout)?;
+    if !busy {
+        check_after_wait(slf)?;
+    }
+    take_signals_and_requests(slf)?;
+    take_due_timers(slf)?;
+    run_ready(slf)
+}
+
+/// Whether this turn has something to run, or is the last.
+fn is_busy(slf: &Bound<'_, Loop>) -> bool {
+    let py = slf.py();
+    let this = slf.get();
+    this.stopping.get(py)
+        || this.ready.with(py, |ready| !ready.is_empty())
+        || this.has_prioritized.get(py)
+}
+
+/// How long to wait at the time `now`: until the next timer is due.
+fn timeout(slf: &Bound<'_, Loop>, now: u64) -> PyResult<Timeout> {
+    let py = slf.py();
+    let this = slf.get();
+    if this.before_sleep.replace(py, false) {
+        // The call may have made something ready: this turn polls, but does not sleep.
+        slf.call_method0("_before_sleep")?;
+        return Ok(Timeout::Zero);
+    }
+    let clock = loop_clock::of_program(slf)?.unwrap_or(now);
+    let (deadline, buried) = this.timers.with(py, |timers| {
+        (timers.next_deadline_by(clock), timers.take_buried())
+    });
+    drop(buried);
+    Ok(match deadline {
+        None => Timeout::Forever,
+        Some(deadline) if deadline <= clock => Timeout::Zero,
+        Some(deadline) => {
+            Timeout::Until(now.saturating_add((deadline - clock).min(LONGEST_WAIT_NS)))
+        }
+    })
+}
+
+/// Waits until an fd is ready or `timeout` is over, and queues the callbacks of ready fds behind
+/// those that already wait.
+fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let native = this.native(py)?;
+    native.requests.monitor_callers_if_due(now);
+    let Some(mut steps) = this.wait_steps.replace(py, None) else {
+        return Err(PyRuntimeError::new_err(
+            "This event loop is already running",
+        ));
+    };
+    let result = match timeout {
+        Timeout::Zero => steps.poll(&native),
+        Timeout::Until(_) | Timeout::Forever => {
+            this.waits_since.set(py, now);
+            wait_detached(py, &native, &mut steps, timeout)
+        }
+    };
+    queue_ready_fds(slf, &mut steps.ready);
+    this.wait_steps.replace(py, Some(steps));
+    result.map_err(errors::raised)
+}
+
+/// Waits without Python. The turn counts as awake before the thread asks for the GIL: waiting for a
+/// thread that keeps the GIL means being blocked, and the watchdog must see it.
+fn wait_detached(
+    py: Python<'_>,
+    native: &Arc<NativeLoop>,
+    steps: &mut WaitSteps,
+    timeout: Timeout,
+) -> crate::error::Result<()> {
+    let deadline = match timeout {
+        Timeout::Until(deadline) => Some(deadline),
+        Timeout::Zero | Timeout::Forever => None,
+    };
+    py.detach(|| {
+        native.pulse.rests();
+        let result = steps.wait(native, deadline);
+        native.pulse.begins(now_ns());
+        result
+    })
+}
+
+fn queue_ready_fds(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
+    let py = slf.py();
+    let this = slf.get();
+    if events.is_empty() {
+        return;
+    }
+    this.fds.with(py, |fds| {
+        this.ready.with(py, |queue| {
+            for event in events.drain(..) {
+                fds.ready(py, &event, queue);
+            }
+        });
+    });
+}
+
+/// Python's signal handlers run here, as after a `select()` in Python.
+fn check_after_wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    py.check_signals()?;
+    let orphaned = slf.get().with_native(py, |native| native.is_orphaned());
+    match orphaned && !slf.get().served {
+        true => Err(PyRuntimeError::new_err(
+            "the py_event_worker of this isolated loop died",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Takes what other threads and Erlang have left for the loop.
+fn take_signals_and_requests(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let this = slf.get();
+    let (mut signals, mut posts) = (false, false);
+    this.with_native(slf.py(), |native| {
+        (signals, posts) = (native.signals.any(), !native.posts.is_empty());
+        true
+    });
+    if signals {
+        loop_signals::take(slf)?;
+    }
+    if let Some(take_requests) = this.take_requests {
+        take_requests(slf)?;
+    }
+    if posts {
+        take_posts(slf)?;
+    }
+    Ok(())
+}
+
+/// Completes futures with replies from Erlang.
+fn take_posts(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    for posted in slf.get().native(slf.py())?.posts.take() {
+        posted.arrived(slf.py());
+    }
+    Ok(())
+}
+
+/// Queues the timers that are due, earliest first.
+fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let own = loop_clock::of_program(slf)?;
+    let buried = this.timers.with(py, |timers| {
+        if timers.is_empty() {
+            return None;
+        }
+        let now = own.unwrap_or_else(now_ns);
+        this.ready.with(py, |queue| {
+            timers.take_due(now, |timer| {
+                timer.0.get().set_scheduled(false);
+                queue.push_back(Item::Callback(timer.0));
+            });
+        });
+        Some(timers.take_buried())
+    });
+    drop(buried);
+    Ok(())
+}
+
+/// Runs what is ready now; callbacks added meanwhile wait for the next turn.
+fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let count = this.ready.with(py, |ready| ready.len());
+    let limit = this.threshold.get(py);
+    // How many were left when the previous one was taken.
+    let mut left = usize::MAX;
+    for _ in 0..count {
+        let next = this.ready.with(py, |ready| {
+            let mut next = ready.pop_front();
+            if let Some(Item::Start(_, _, alone)) = &mut next {
+                *alone = ready.len() + 1 == left;
+            }
+            left = ready.len();
+            next
+        });
+        let Some(item) = next else {
+            // A callback closed the loop.
+            break;
+        };
+        item::run(slf, item, limit)?;
+        if this.has_prioritized.get(py) {
+            priorities::after_callback(slf)?;
+        }
+    }
+    match this.has_prioritized.get(py) {
+        false => Ok(()),
+        true => priorities::end_of_turn(slf),
+    }
+}
+
+/// Runs what was queued last, now: the first step of a task that Erlang asked for.
+pub fn run_last(slf: &Bound<'_, Loop>) -> PyResult<()> {
+    let py = slf.py();
+    let this = slf.get();
+    let Some(item) = this.ready.with(py, |ready| ready.pop_back()) else {
+        return Ok(());
+    };
+    item::run(slf, item, this.threshold.get(py))?;
+    match this.has_prioritized.get(py) {
+        false => Ok(()),
+        true => priorities::after_callback(slf),
+    }
+}
