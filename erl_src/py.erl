@@ -38,7 +38,7 @@
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
--export([ask/3, ask_once/3, submit_to/2, ask_again/1, is_timeout/1]).
+-export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
 
 -export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
 
@@ -79,7 +79,7 @@
     %% The reply is `{py_reply, Token, result()}'.
     token :: reference(),
     owner :: pid(),
-    task :: py_nif:task()
+    request :: py_nif:request()
 }).
 
 %% A submitted call. Only the process that submitted it can await it.
@@ -102,7 +102,7 @@ call(Module, Function, Args, Kwargs) ->
 call(Module, Function, Args, Kwargs, Timeout) ->
     ?EXPLAINED(
         [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {timeout, Timeout}],
-        ask(default, {call, Module, Function, Args, Kwargs}, Timeout)
+        request(default, {call, Module, Function, Args, Kwargs}, Timeout)
     ).
 
 %% @equiv eval(Code, #{}, 5000)
@@ -122,7 +122,7 @@ eval(Code, Variables) ->
 eval(Code, Variables, Timeout) ->
     ?EXPLAINED(
         [{code, Code}, {variables, Variables}, {timeout, Timeout}],
-        ask(default, {eval, text(Code), Variables}, Timeout)
+        request(default, {eval, text(Code), Variables}, Timeout)
     ).
 
 %% @equiv exec(Code, 5000)
@@ -136,7 +136,7 @@ exec(Code) ->
 exec(Code, Timeout) ->
     ?EXPLAINED(
         [{code, Code}, {timeout, Timeout}],
-        case ask(default, {exec, text(Code), #{}}, Timeout) of
+        case request(default, {exec, text(Code), #{}}, Timeout) of
             {ok, _} -> ok;
             {error, Reason} -> {error, Reason}
         end
@@ -170,13 +170,13 @@ await(Task) ->
 %% @doc Waits for a task's result. After `Timeout' milliseconds the task is cancelled. A task that
 %% was awaited before, even if that timed out, returns `{error, noproc}'.
 -spec await(task(), timeout()) -> result().
-await(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when
+await(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
     Owner =:= self(), ?IS_TIMEOUT(Timeout)
 ->
     %% An open task replies, times out or fails. Otherwise its reply is already in the mailbox, or
     %% it was awaited before.
-    case py_nif:task_is_open(Task) of
-        true -> wait(Token, Task, Timeout);
+    case py_nif:request_is_open(Request) of
+        true -> wait(Token, Request, Timeout);
         false -> taken(Token, {error, noproc})
     end;
 await(Task, Timeout) ->
@@ -190,10 +190,10 @@ yield(Task) ->
 %% @doc Waits for a task's result, as `rpc:nb_yield/2' does: if there is none after `Timeout'
 %% milliseconds, the task continues.
 -spec yield(task(), timeout()) -> {value, result()} | timeout.
-yield(#py_task{token = Token, owner = Owner, task = Task}, Timeout) when
+yield(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
     Owner =:= self(), ?IS_TIMEOUT(Timeout)
 ->
-    case py_nif:task_is_open(Task) of
+    case py_nif:request_is_open(Request) of
         true ->
             receive
                 {py_reply, Token, Result} -> {value, Result}
@@ -221,8 +221,8 @@ not_awaitable(Task, _) ->
 %% consumer cancels it, its mailbox contains no message of the stream afterwards, and none arrives
 %% later. When another process cancels it, the consumer gets `{error, cancelled}'.
 -spec cancel(task() | stream()) -> ok.
-cancel(#py_task{task = Task}) ->
-    py_nif:task_cancel(Task);
+cancel(#py_task{request = Request}) ->
+    py_nif:request_cancel(Request);
 cancel(Stream) when is_reference(Stream) ->
     ?EXPLAINED([{stream, Stream}], py_stream:cancel(Stream));
 cancel(Task) ->
@@ -239,7 +239,7 @@ cast(Module, Function, Args) ->
 cast(Module, Function, Args, Kwargs) ->
     ?EXPLAINED(
         [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
-        case hand_in(undefined, default, {call, Module, Function, Args, Kwargs}) of
+        case submit_request(undefined, default, {call, Module, Function, Args, Kwargs}) of
             {ok, _} -> ok;
             {error, Reason} -> {error, Reason}
         end
@@ -371,36 +371,36 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @private
--spec ask(py_nif:task_target(), py_nif:task_work(), timeout()) -> result().
-ask(Target, Work, Timeout) ->
-    case ask_once(Target, Work, Timeout) of
+-spec request(py_nif:request_target(), py_nif:call(), timeout()) -> result().
+request(Target, Call, Timeout) ->
+    case request_once(Target, Call, Timeout) of
         {refused, Reason} -> {error, Reason};
         Result -> Result
     end.
 
 %% @private
-%% @doc As ask/3. `refused': the request has not been started, and never will be.
--spec ask_once(py_nif:task_target(), py_nif:task_work(), timeout()) ->
+%% @doc As request/3. `refused': the request has not been started, and never will be.
+-spec request_once(py_nif:request_target(), py_nif:call(), timeout()) ->
     result() | {refused, reason()}.
-ask_once(Target, Work, Timeout) ->
+request_once(Target, Call, Timeout) ->
     %% Checked before the request is sent: otherwise no process would take the reply.
     is_timeout(Timeout) orelse error(badarg),
     %% Created here, so that `receive' skips the messages that are already in the mailbox.
     Token = make_ref(),
-    case py_nif:task_ask(Token, Target, Work) of
-        {ok, Task} when Timeout > ?AT_ONCE ->
+    case py_nif:request_submit_unmonitored(Token, Target, Call) of
+        {ok, Request} when Timeout > ?AT_ONCE ->
             %% Nearly all replies arrive at once. Only a longer call monitors its caller.
             receive
                 {py_reply, Token, Result} -> Result
             after ?AT_ONCE ->
-                ok = py_nif:task_watch(Task),
-                wait(Token, Task, left(Timeout))
+                ok = py_nif:request_monitor(Request),
+                wait(Token, Request, left(Timeout))
             end;
-        {ok, Task} ->
-            wait(Token, Task, Timeout);
+        {ok, Request} ->
+            wait(Token, Request, Timeout);
         {error, not_started} ->
-            case ask_again(fun() -> py_nif:task_submit(Token, Target, Work) end) of
-                {ok, Task} -> wait(Token, Task, Timeout);
+            case retry_started(fun() -> py_nif:request_submit(Token, Target, Call) end) of
+                {ok, Request} -> wait(Token, Request, Timeout);
                 {error, Reason} -> {refused, Reason}
             end;
         {error, Reason} ->
@@ -409,14 +409,14 @@ ask_once(Target, Work, Timeout) ->
 
 %% @private
 %% @doc After `{error, not_started}': starts Python and the default loop, and retries once.
--spec ask_again(fun(() -> {ok, Task} | {error, reason()})) -> {ok, Task} | {error, reason()}.
-ask_again(Ask) ->
+-spec retry_started(fun(() -> {ok, Request} | {error, reason()})) -> {ok, Request} | {error, reason()}.
+retry_started(Submit) ->
     case ensure_started() of
         ok ->
-            case Ask() of
+            case Submit() of
                 %% The default loop exists, and is just ending.
                 {error, not_started} -> {error, loop_down};
-                Answer -> Answer
+                Other -> Other
             end;
         {error, Reason} ->
             {error, Reason}
@@ -431,31 +431,31 @@ left(infinity) -> infinity;
 left(Timeout) -> Timeout - ?AT_ONCE.
 
 %% @private
--spec submit_to(py_nif:task_target(), py_nif:task_work()) -> {ok, task()} | {error, reason()}.
-submit_to(Target, Work) ->
+-spec submit_to(py_nif:request_target(), py_nif:call()) -> {ok, task()} | {error, reason()}.
+submit_to(Target, Call) ->
     Token = make_ref(),
-    case hand_in(Token, Target, Work) of
-        {ok, Task} -> {ok, #py_task{token = Token, owner = self(), task = Task}};
+    case submit_request(Token, Target, Call) of
+        {ok, Request} -> {ok, #py_task{token = Token, owner = self(), request = Request}};
         {error, Reason} -> {error, Reason}
     end.
 
-hand_in(Token, Target, Work) ->
-    case py_nif:task_submit(Token, Target, Work) of
+submit_request(Token, Target, Call) ->
+    case py_nif:request_submit(Token, Target, Call) of
         {error, not_started} ->
-            ask_again(fun() -> py_nif:task_submit(Token, Target, Work) end);
-        Answer ->
-            Answer
+            retry_started(fun() -> py_nif:request_submit(Token, Target, Call) end);
+        Other ->
+            Other
     end.
 
 %% The task replies, or fails when its loop ends: one message in every case.
-wait(Token, Task, Timeout) ->
+wait(Token, Request, Timeout) ->
     receive
         {py_reply, Token, Result} -> Result
-    after Timeout -> give_up(Token, Task)
+    after Timeout -> abandon(Token, Request)
     end.
 
-give_up(Token, Task) ->
-    case py_nif:task_give_up(Task) of
+abandon(Token, Request) ->
+    case py_nif:request_abandon(Request) of
         %% No message will come.
         ok -> {error, timeout};
         %% It has just arrived.

@@ -46,7 +46,7 @@
 %% How it begins: the Python code is already running, or is to be started.
 -type beginning() ::
     {adopt, py_nif:mailbox()}
-    | {run, py_nif:task_target(), fun((py_nif:mailbox()) -> py_nif:task_work())}.
+    | {run, py_nif:request_target(), fun((py_nif:mailbox()) -> py_nif:call())}.
 -type options() :: #{
     %% Of the child.
     id => term(),
@@ -155,11 +155,11 @@ init(Parent, Beginning) ->
 begun({adopt, Mailbox}) ->
     ok = py_nif:mailbox_opened(Mailbox),
     {ok, Mailbox, undefined};
-begun({run, Target, Work}) ->
+begun({run, Target, Call}) ->
     Mailbox = py_nif:mailbox_new(),
     ok = py_nif:mailbox_opened(Mailbox),
     Token = make_ref(),
-    case py_nif:task_submit(Token, Target, Work(Mailbox)) of
+    case py_nif:request_submit(Token, Target, Call(Mailbox)) of
         {ok, _} -> {ok, Mailbox, Token};
         {error, Reason} -> {error, Reason}
     end.

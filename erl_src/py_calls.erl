@@ -3,7 +3,7 @@
 %% Takes these messages, all from native code:
 %%
 %% <ul>
-%% <li>`{call_given_up, Id, Name}': the caller of a function that runs timed out, cancelled or
+%% <li>`{call_abandoned, Id, Name}': the caller of a function that runs timed out, cancelled or
 %%     died. Python functions cannot be stopped from outside.</li>
 %% <li>`{call_ended, Id, Name, Milliseconds}': that function has ended now.</li>
 %% <li>`{left_ended, Id, Name, Milliseconds}': the same for the import of a function's module, and for
@@ -34,7 +34,7 @@
 -record(state, {
     warn_after :: non_neg_integer(),
     %% Running functions whose caller has gone.
-    given_up = #{} :: #{pos_integer() => reference()},
+    abandoned = #{} :: #{pos_integer() => reference()},
     %% Reports whose stacks have been requested.
     reports = #{} :: #{integer() => report()}
 }).
@@ -88,11 +88,11 @@ handle_cast(Cast, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info({call_given_up, Id, Name}, #state{given_up = GivenUp} = State) ->
+handle_info({call_abandoned, Id, Name}, #state{abandoned = Abandoned} = State) ->
     Timer = erlang:start_timer(State#state.warn_after, self(), {still_running, Id, Name}),
-    {noreply, State#state{given_up = GivenUp#{Id => Timer}}};
-handle_info({timeout, _, {still_running, Id, Name}}, #state{given_up = GivenUp} = State) ->
-    case GivenUp of
+    {noreply, State#state{abandoned = Abandoned#{Id => Timer}}};
+handle_info({timeout, _, {still_running, Id, Name}}, #state{abandoned = Abandoned} = State) ->
+    case Abandoned of
         #{Id := _} ->
             ?LOG_WARNING("Python function ~ts is still running ~p ms after its caller timed out, cancelled or died", [
                 Name, State#state.warn_after
@@ -168,12 +168,12 @@ taken_call({Name, Caller, Milliseconds, _}) ->
     For = [io_lib:format(" for ~p", [Caller]) || is_pid(Caller)],
     io_lib:format("~ts~s, ~b ms so far~n", [Name, For, Milliseconds]).
 
-forget(Id, #state{given_up = GivenUp} = State) ->
-    case maps:take(Id, GivenUp) of
+forget(Id, #state{abandoned = Abandoned} = State) ->
+    case maps:take(Id, Abandoned) of
         {Timer, Rest} ->
             _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
-            State#state{given_up = Rest};
+            State#state{abandoned = Rest};
         error ->
-            %% Given up before this process was restarted.
+            %% Abandoned before this process was restarted.
             State
     end.

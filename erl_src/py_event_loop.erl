@@ -144,7 +144,7 @@ run(Loop, Module, Function, Args, Kwargs, Timeout) ->
             {timeout, Timeout}
         ],
         case find(Loop) of
-            {ok, Pid} -> py:ask(Pid, {call, Module, Function, Args, Kwargs}, Timeout);
+            {ok, Pid} -> py:request(Pid, {call, Module, Function, Args, Kwargs}, Timeout);
             {error, Reason} -> {error, Reason}
         end
     ).
@@ -196,7 +196,7 @@ stream(Loop, Module, Function, Args, Kwargs, Options) ->
 %% Splits the options into the loop and the rest.
 %% @private
 -spec target(#{loop => loop(), atom() => term()}) ->
-    {py_nif:task_target(), #{atom() => term()}} | {error, {no_loop, atom()}}.
+    {py_nif:request_target(), #{atom() => term()}} | {error, {no_loop, atom()}}.
 target(#{loop := Loop} = Options) ->
     case find(Loop) of
         {ok, Pid} -> {Pid, maps:remove(loop, Options)};
@@ -254,8 +254,8 @@ tasks(Loop) ->
         {error, Reason} ->
             {error, Reason};
         {ok, Pid} ->
-            Work = {inline, <<"erlang_loop.served">>, <<"describe_tasks">>, [], #{}},
-            case py:ask(Pid, Work, 5000) of
+            Call = {inline, <<"erlang_loop.served">>, <<"describe_tasks">>, [], #{}},
+            case py:request(Pid, Call, 5000) of
                 {ok, Tasks} -> {ok, lists:map(fun task_info/1, Tasks)};
                 {error, Why} -> {error, Why}
             end

@@ -155,17 +155,17 @@ run(Pool, Module, Function, Args, Kwargs, Timeout) ->
         ],
         begin
             py:is_timeout(Timeout) orelse error(badarg),
-            Work = {call, Module, Function, Args, Kwargs},
-            spread(Pool, fun(Loop) -> ask(Loop, Work, Timeout) end)
+            Call = {call, Module, Function, Args, Kwargs},
+            spread(Pool, fun(Loop) -> request(Loop, Call, Timeout) end)
         end
     ).
 
 %% A refused request may go to another loop. The reply to one that was started may be
 %% `{error, loop_down}', too, and is final.
-ask(Loop, Work, Timeout) ->
+request(Loop, Call, Timeout) ->
     case whereis(Loop) of
         undefined -> {refused, loop_down};
-        Pid -> py:ask_once(Pid, Work, Timeout)
+        Pid -> py:request_once(Pid, Call, Timeout)
     end.
 
 %% @equiv submit(Pool, Module, Function, Args, #{})
@@ -228,24 +228,24 @@ loop_info(Name) ->
 %% Whose turn it is
 
 %% Tries one loop, and the others if it refuses.
-spread(Pool, Ask) ->
+spread(Pool, Submit) ->
     is_atom(Pool) orelse error(badarg),
     case persistent_term:get(?KEY(Pool), undefined) of
         {Names, Turns} ->
             First = first(Names, Turns),
-            ask_each(Ask, Names, First, tuple_size(Names), loop_down);
+            submit_each(Submit, Names, First, tuple_size(Names), loop_down);
         undefined ->
             {error, {no_pool, Pool}}
     end.
 
-ask_each(_Ask, _Names, _N, 0, Refused) ->
+submit_each(_Submit, _Names, _N, 0, Refused) ->
     {error, Refused};
-ask_each(Ask, Names, N, Left, Refused) ->
-    case Ask(element(N, Names)) of
-        {refused, overload} -> ask_each(Ask, Names, next(N, Names), Left - 1, overload);
-        {refused, loop_down} -> ask_each(Ask, Names, next(N, Names), Left - 1, Refused);
+submit_each(Submit, Names, N, Left, Refused) ->
+    case Submit(element(N, Names)) of
+        {refused, overload} -> submit_each(Submit, Names, next(N, Names), Left - 1, overload);
+        {refused, loop_down} -> submit_each(Submit, Names, next(N, Names), Left - 1, Refused);
         {refused, Reason} -> {error, Reason};
-        Answer -> Answer
+        Other -> Other
     end.
 
 refused({error, {no_loop, _}}) -> {refused, loop_down};

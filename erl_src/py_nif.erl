@@ -55,12 +55,12 @@
 ]).
 %% For py and py_event_loop.
 -export([
-    task_submit/3,
-    task_ask/3,
-    task_watch/1,
-    task_give_up/1,
-    task_cancel/1,
-    task_is_open/1,
+    request_submit/3,
+    request_submit_unmonitored/3,
+    request_monitor/1,
+    request_abandon/1,
+    request_cancel/1,
+    request_is_open/1,
     stream_submit/4,
     stream_demand/2,
     stream_cancel/1,
@@ -107,7 +107,7 @@
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([output_device/0]).
--export_type([task/0, task_target/0, task_work/0, python_loop_options/0]).
+-export_type([request/0, request_target/0, call/0, python_loop_options/0]).
 -export_type([question/0, question_work/0, mailbox/0]).
 
 -on_load(init/0).
@@ -166,12 +166,12 @@
     python_main/5,
     python_running/0,
     python_end_at_exit/1,
-    task_submit/4,
-    task_ask/4,
-    task_watch/1,
-    task_give_up/1,
-    task_cancel/1,
-    task_is_open/1,
+    request_submit/4,
+    request_submit_unmonitored/4,
+    request_monitor/1,
+    request_abandon/1,
+    request_cancel/1,
+    request_is_open/1,
     stream_submit/5,
     stream_demand/2,
     stream_cancel/1,
@@ -238,7 +238,7 @@
     | sigusr1 | sigusr2.
 %% Chosen by the caller to identify events.
 %% A request. Losing the reference does not cancel the request.
--type task() :: reference().
+-type request() :: reference().
 %% A process that takes what Python prints.
 -type output_device() :: reference().
 %% The messages for Python code. Losing it ends the code's pid.
@@ -250,9 +250,9 @@
     | {call, node(), module(), atom(), [term()]}
     | {apply, fun(), [term()]}.
 %% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
--type task_target() :: default | pid().
+-type request_target() :: default | pid().
 %% `inline' runs on the loop's thread, even if the function is plain.
--type task_work() ::
+-type call() ::
     {call | inline, py:name(), py:name(), [term()], py:kwargs()}
     | {eval | exec, py:name(), py:kwargs()}.
 -type callback_id() :: non_neg_integer().
@@ -636,65 +636,65 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 
 %% The reply arrives as `{py_reply, Token, Result}', unless the request is given up before.
 %% @private
--spec task_ask(Token :: reference(), task_target(), task_work()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
-task_ask(Token, Target, Work) ->
-    task_ask(Token, Target, Work, group_leader()).
+-spec request_submit_unmonitored(Token :: reference(), request_target(), call()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
+request_submit_unmonitored(Token, Target, Call) ->
+    request_submit_unmonitored(Token, Target, Call, group_leader()).
 
 %% With the group leader that the code prints to.
--spec task_ask(reference(), task_target(), task_work(), pid()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
-task_ask(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
+-spec request_submit_unmonitored(reference(), request_target(), call(), pid()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
+request_submit_unmonitored(_Token, _Target, _Call, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec task_watch(task()) -> ok.
-task_watch(_Task) -> erlang:nif_error(not_loaded).
+-spec request_monitor(request()) -> ok.
+request_monitor(_Request) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec task_submit(Token :: reference() | undefined, task_target(), task_work()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
-task_submit(Token, Target, Work) ->
-    task_submit(Token, Target, Work, group_leader()).
+-spec request_submit(Token :: reference() | undefined, request_target(), call()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
+request_submit(Token, Target, Call) ->
+    request_submit(Token, Target, Call, group_leader()).
 
 %% With the group leader that the code prints to.
--spec task_submit(reference() | undefined, task_target(), task_work(), pid()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | deadlock}.
-task_submit(_Token, _Target, _Work, _Leader) -> erlang:nif_error(not_loaded).
+-spec request_submit(reference() | undefined, request_target(), call(), pid()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
+request_submit(_Token, _Target, _Call, _Leader) -> erlang:nif_error(not_loaded).
 
 %% `ok': no reply will come; `done': it is in the mailbox.
 %% @private
--spec task_give_up(task()) -> ok | done.
-task_give_up(_Task) -> erlang:nif_error(not_loaded).
+-spec request_abandon(request()) -> ok | done.
+request_abandon(_Request) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec task_cancel(task()) -> ok.
-task_cancel(_Task) -> erlang:nif_error(not_loaded).
+-spec request_cancel(request()) -> ok.
+request_cancel(_Request) -> erlang:nif_error(not_loaded).
 
 %% Whether a reply may still come.
 %% @private
--spec task_is_open(task()) -> boolean().
-task_is_open(_Task) -> erlang:nif_error(not_loaded).
+-spec request_is_open(request()) -> boolean().
+request_is_open(_Request) -> erlang:nif_error(not_loaded).
 
 %% The process `To' gets `{py_stream, Stream, Event}', the first `Demand' items without asking for
 %% more.
 %% @private
--spec stream_submit(task_target(), task_work(), To :: pid(), Demand :: non_neg_integer()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
-stream_submit(Target, Work, To, Demand) ->
-    stream_submit(Target, Work, To, Demand, group_leader()).
+-spec stream_submit(request_target(), call(), To :: pid(), Demand :: non_neg_integer()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(Target, Call, To, Demand) ->
+    stream_submit(Target, Call, To, Demand, group_leader()).
 
 %% With the group leader that the code prints to.
--spec stream_submit(task_target(), task_work(), pid(), non_neg_integer(), Leader :: pid()) ->
-    {ok, task()} | {error, not_started | overload | loop_down | noproc}.
-stream_submit(_Target, _Work, _To, _Demand, _Leader) -> erlang:nif_error(not_loaded).
+-spec stream_submit(request_target(), call(), pid(), non_neg_integer(), Leader :: pid()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | noproc}.
+stream_submit(_Target, _Call, _To, _Demand, _Leader) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec stream_demand(task(), pos_integer()) -> ok.
+-spec stream_demand(request(), pos_integer()) -> ok.
 stream_demand(_Stream, _Count) -> erlang:nif_error(not_loaded).
 
 %% `taken': no message will come; `ok': the consumer, which is not the caller, is notified.
 %% @private
--spec stream_cancel(task()) -> taken | ok.
+-spec stream_cancel(request()) -> taken | ok.
 stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
 
 %% @private

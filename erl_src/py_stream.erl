@@ -11,7 +11,7 @@
 -export_type([stream/0, options/0, event/0, step/0]).
 
 %% Opaque to users, though a reference: it is in the messages.
--type stream() :: py_nif:task().
+-type stream() :: py_nif:request().
 -type options() :: #{
     %% Initial demand. Default: 0.
     demand => non_neg_integer(),
@@ -33,17 +33,17 @@
 -export_type([fold_options/0]).
 
 %% @doc `Target' is the process of a loop, or `default'.
--spec start(py_nif:task_target(), py_nif:task_work(), options()) ->
+-spec start(py_nif:request_target(), py_nif:call(), options()) ->
     {ok, stream()} | {error, py:reason()}.
-start(Target, Work, Options) ->
+start(Target, Call, Options) ->
     known([demand, to], Options),
     To = maps:get(to, Options, self()),
     Demand = maps:get(demand, Options, 0),
-    case py_nif:stream_submit(Target, Work, To, Demand) of
+    case py_nif:stream_submit(Target, Call, To, Demand) of
         {error, not_started} ->
-            py:ask_again(fun() -> py_nif:stream_submit(Target, Work, To, Demand) end);
-        Answer ->
-            Answer
+            py:retry_started(fun() -> py_nif:stream_submit(Target, Call, To, Demand) end);
+        Other ->
+            Other
     end.
 
 -spec demand(stream(), pos_integer()) -> ok.
@@ -66,16 +66,16 @@ forget(Stream) ->
     end.
 
 %% @doc When this returns or raises, the stream has ended.
--spec fold(step(), term(), py_nif:task_target(), py_nif:task_work(), fold_options()) ->
+-spec fold(step(), term(), py_nif:request_target(), py_nif:call(), fold_options()) ->
     {ok, Acc :: term()} | {error, py:reason()}.
-fold(Step, Acc, Target, Work, Options) ->
+fold(Step, Acc, Target, Call, Options) ->
     is_function(Step, 2) orelse error(badarg),
     known([demand, timeout], Options),
     Window = maps:get(demand, Options, 32),
     Timeout = maps:get(timeout, Options, 5000),
     is_integer(Window) andalso Window > 0 orelse error(badarg),
     py:is_timeout(Timeout) orelse error(badarg),
-    case start(Target, Work, #{demand => Window}) of
+    case start(Target, Call, #{demand => Window}) of
         {ok, Stream} ->
             try
                 take(Stream, Step, Acc, Window, Window, Timeout)

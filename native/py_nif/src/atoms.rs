@@ -73,7 +73,7 @@ rustler::atoms! {
     call,
     cast_failed,
     call_ended,
-    call_given_up,
+    call_abandoned,
     done,
     eval,
     exec,

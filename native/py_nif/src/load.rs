@@ -101,7 +101,7 @@ static TYPES: [Type; 13] = [
     resource_type::<loops::sleeps::Sleeper>(),
     resource_type::<loops::WatchdogTimer>(),
     resource_type::<output::device::Device>(),
-    resource_type::<requests::task::Task>(),
+    resource_type::<requests::request::Request>(),
     resource_type::<questions::QuestionRef>(),
     resource_type::<mailboxes::MailboxRef>(),
     resource_type::<convert::PythonObject>(),

@@ -7,7 +7,7 @@
 //! | `routing` | what a keeper does for its loops |
 //! | `python` | the interpreter and its main thread |
 //! | `python_loops` | loops that Erlang starts and Python runs |
-//! | `tasks`, `questions`, `mailboxes` | requests to Python, questions from Python, messages |
+//! | `requests`, `questions`, `mailboxes` | requests to Python, questions from Python, messages |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
@@ -21,9 +21,9 @@ mod pending;
 mod python;
 mod python_loops;
 mod questions;
+mod requests;
 mod routing;
 mod signals;
-mod tasks;
 mod test_sockets;
 mod timers;
 mod watchdog;

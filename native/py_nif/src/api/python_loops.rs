@@ -75,7 +75,7 @@ fn python_loop_start<'a>(
     };
     let limits = RequestLimits {
         queue: options.max_queue,
-        tasks: options.max_tasks,
+        unanswered: options.max_tasks,
     };
     let started = NativeLoop::for_requests(env, policy, limits, Box::new(start));
     Ok(match started {
@@ -174,7 +174,12 @@ fn python_loop_of(env: Env<'_>, owner: LocalPid) -> Term<'_> {
     match registry::owned_by(&owner) {
         Some(native) => {
             let requests = &native.requests;
-            (atoms::ok(), requests.queued_len(), requests.waiting_len()).encode(env)
+            (
+                atoms::ok(),
+                requests.queued_len(),
+                requests.unanswered_len(),
+            )
+                .encode(env)
         }
         None => (atoms::error(), atoms::loop_down()).encode(env),
     }

@@ -44,5 +44,5 @@ pub use polling::PollWait;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
-pub use requests::{Refused, RequestLimits, Requests, Work};
+pub use requests::{LoopMessage, Refused, RequestLimits, Requests};
 pub use watchdog_timer::WatchdogTimer;

@@ -19,18 +19,18 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::requests::call::Call;
 use crate::requests::request::Request;
-use crate::requests::task::Task;
 
-pub enum Work {
+pub enum LoopMessage {
     /// Call the function; on the loop, if it is a coroutine function.
-    Run(Request),
+    Run(Call),
     /// Await what a function on a call thread has returned.
-    Await(Ref<Task>, Py<PyAny>),
-    /// Cancel the task of this number.
+    Await(Ref<Request>, Py<PyAny>),
+    /// Cancel the request of this number.
     Cancel(u64),
     /// The stream of this number has waited, and now has demand.
-    Demanded(u64),
+    Demand(u64),
 }
 
 /// Why a loop rejects a request.
@@ -60,17 +60,17 @@ pub struct RequestLimits {
     /// Requests in the inbox, which the loop has not taken yet.
     pub queue: usize,
     /// Requests without a reply, wherever they are.
-    pub tasks: usize,
+    pub unanswered: usize,
 }
 
 pub struct Requests {
-    max_tasks: usize,
-    inbox: Inbox<Work>,
-    /// Changes that concern existing tasks: at most one demand and few cancellations for each,
+    max_unanswered: usize,
+    inbox: Inbox<LoopMessage>,
+    /// Changes that concern existing requests: at most one demand and few cancellations for each,
     /// never rejected for lack of space.
-    beside: Inbox<Work>,
-    /// All tasks whose callers wait for a reply of this loop. `None` when it has ended.
-    waiting: Mutex<Option<FxHashMap<u64, Ref<Task>>>>,
+    beside: Inbox<LoopMessage>,
+    /// All requests whose callers wait for a reply of this loop. `None` when it has ended.
+    waiting: Mutex<Option<FxHashMap<u64, Ref<Request>>>>,
     unmonitored: Unmonitored,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
@@ -79,7 +79,7 @@ pub struct Requests {
 impl Requests {
     pub fn new(limits: RequestLimits) -> Self {
         Requests {
-            max_tasks: limits.tasks,
+            max_unanswered: limits.unanswered,
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(FxHashMap::default())),
@@ -89,33 +89,35 @@ impl Requests {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<FxHashMap<u64, Ref<Task>>>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<FxHashMap<u64, Ref<Request>>>> {
         // Single insertions and removals: consistent also after a panic.
         self.waiting
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Posts work to the loop. Rejected work is returned.
+    /// Posts a message to the loop. A rejected one is returned.
     pub fn post(
         &self,
         native: &NativeLoop,
-        task: &Ref<Task>,
-        work: Work,
-    ) -> Result<(), (Refused, Work)> {
+        request: &Ref<Request>,
+        message: LoopMessage,
+    ) -> Result<(), (Refused, LoopMessage)> {
         // Requests for information about the loop are always accepted.
-        let counts = !matches!(&work, Work::Run(request) if request.inline);
+        let counts = !matches!(&message, LoopMessage::Run(call) if call.inline);
         match &mut *self.waiting() {
-            // An existing task returns from a call thread.
+            // An existing request returns from a call thread.
             Some(waiting)
-                if counts && waiting.len() >= self.max_tasks && !waiting.contains_key(&task.id) =>
+                if counts
+                    && waiting.len() >= self.max_unanswered
+                    && !waiting.contains_key(&request.id) =>
             {
-                return Err((Refused::Overload, work));
+                return Err((Refused::Overload, message));
             }
-            Some(waiting) => waiting.insert(task.id, task.clone()),
-            None => return Err((Refused::Down, work)),
+            Some(waiting) => waiting.insert(request.id, request.clone()),
+            None => return Err((Refused::Down, message)),
         };
-        match self.inbox.push(work) {
+        match self.inbox.push(message) {
             Ok(was_empty) => {
                 if was_empty {
                     native.core.wake();
@@ -123,19 +125,19 @@ impl Requests {
                 Ok(())
             }
             Err(refused) => {
-                self.forget(task.id);
+                self.forget(request.id);
                 Err(match refused {
-                    PushError::Full(work) => (Refused::Overload, work),
-                    PushError::Closed(work) => (Refused::Down, work),
+                    PushError::Full(message) => (Refused::Overload, message),
+                    PushError::Closed(message) => (Refused::Down, message),
                 })
             }
         }
     }
 
-    /// The task waits, so the caller's death has to cancel it: it will be monitored if that takes a
+    /// The request waits, so the caller's death has to cancel it: it will be monitored if that takes a
     /// while. For the loop's thread, as are the next two.
-    pub fn monitor_later(&self, task: u64) {
-        self.unmonitored.add(task, now_ns);
+    pub fn monitor_later(&self, request: u64) {
+        self.unmonitored.add(request, now_ns);
     }
 
     /// For a loop that never sleeps.
@@ -145,40 +147,40 @@ impl Requests {
         }
     }
 
-    /// Monitors the callers of tasks recorded for later that have no reply yet.
+    /// Monitors the callers of requests recorded for later that have no reply yet.
     pub fn monitor_callers(&self) {
         let unmonitored = self.unmonitored.take();
         if unmonitored.is_empty() {
             return;
         }
-        let tasks: Vec<_> = match &*self.waiting() {
+        let requests: Vec<_> = match &*self.waiting() {
             Some(waiting) => (unmonitored.iter())
-                .filter_map(|task| waiting.get(task).cloned())
+                .filter_map(|request| waiting.get(request).cloned())
                 .collect(),
             None => return,
         };
-        // A task whose caller has died is cancelled, which takes locks of its own.
-        for task in tasks {
-            task.watch(Sender::Thread);
+        // A request whose caller has died is cancelled, which takes locks of its own.
+        for request in requests {
+            request.monitor_caller(Sender::Thread);
         }
     }
 
     pub fn cancel(&self, native: &NativeLoop, id: u64) {
-        self.post_beside(native, Work::Cancel(id));
+        self.post_beside(native, LoopMessage::Cancel(id));
     }
 
-    pub fn demanded(&self, native: &NativeLoop, id: u64) {
-        self.post_beside(native, Work::Demanded(id));
+    pub fn demand(&self, native: &NativeLoop, id: u64) {
+        self.post_beside(native, LoopMessage::Demand(id));
     }
 
-    fn post_beside(&self, native: &NativeLoop, work: Work) {
-        // A loop that has ended rejects it, but then its tasks have ended, too.
-        if let Ok(true) = self.beside.push(work) {
+    fn post_beside(&self, native: &NativeLoop, message: LoopMessage) {
+        // A loop that has ended rejects it, but then its requests have ended, too.
+        if let Ok(true) = self.beside.push(message) {
             native.core.wake();
         }
     }
 
-    /// The loop's cheap check: whether there is work, or a reason to stop that it has not seen yet.
+    /// The loop's cheap check: whether there is a message, or a reason to stop that it has not seen yet.
     pub fn any(&self, native: &NativeLoop) -> bool {
         !self.inbox.is_empty()
             || !self.beside.is_empty()
@@ -190,12 +192,12 @@ impl Requests {
     }
 
     /// Requests come first: a cancellation may concern one of them.
-    pub fn take(&self) -> std::iter::Chain<Taken<Work>, Taken<Work>> {
+    pub fn take(&self) -> std::iter::Chain<Taken<LoopMessage>, Taken<LoopMessage>> {
         let beside = self.beside.take();
         self.inbox.take().chain(beside)
     }
 
-    /// The task has its reply.
+    /// The request has its reply.
     pub fn forget(&self, id: u64) {
         let forgotten = self
             .waiting()
@@ -208,7 +210,7 @@ impl Requests {
         !self.inbox.is_closed()
     }
 
-    pub fn waiting_len(&self) -> usize {
+    pub fn unanswered_len(&self) -> usize {
         self.waiting().as_ref().map_or(0, FxHashMap::len)
     }
 
@@ -216,7 +218,7 @@ impl Requests {
         self.inbox.len()
     }
 
-    /// Accepts no more work and makes the loop's thread end the loop.
+    /// Accepts no more requests and makes the loop's thread end the loop.
     pub fn stop(&self, native: &NativeLoop) {
         self.inbox.close();
         // Release: a thread that sees it also finds the inbox closed.
@@ -243,22 +245,26 @@ impl Requests {
         }
         self.inbox.close();
         let waiting = self.waiting().take();
-        for task in waiting.into_iter().flat_map(FxHashMap::into_values) {
-            task.fail(sender, atoms::loop_down());
+        for request in waiting.into_iter().flat_map(FxHashMap::into_values) {
+            request.fail(sender, atoms::loop_down());
         }
     }
 }
 
 impl NativeLoop {
     /// As [`Requests::post`]; first assigns the loop to a thread if it has none.
-    pub fn post(self: &Arc<Self>, task: &Ref<Task>, work: Work) -> Result<(), (Refused, Work)> {
+    pub fn post(
+        self: &Arc<Self>,
+        request: &Ref<Request>,
+        message: LoopMessage,
+    ) -> Result<(), (Refused, LoopMessage)> {
         if self
             .assignment
             .as_ref()
             .is_some_and(|assignment| !assignment.ensure_runner())
         {
-            return Err((Refused::Overload, work));
+            return Err((Refused::Overload, message));
         }
-        self.requests.post(self, task, work)
+        self.requests.post(self, request, message)
     }
 }

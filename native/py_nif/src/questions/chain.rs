@@ -62,7 +62,7 @@ pub fn ended(pid: &LocalPid, question: &Question) {
 }
 
 /// The question that this process runs.
-pub fn answered_by(pid: &LocalPid) -> Option<Arc<Question>> {
+pub fn question_of(pid: &LocalPid) -> Option<Arc<Question>> {
     match COUNT.load(Ordering::Relaxed) {
         0 => None,
         _ => running().get(pid).cloned(),

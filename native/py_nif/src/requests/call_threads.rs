@@ -29,11 +29,11 @@ pub use outside::outside;
 pub use pool::Info;
 use pool::Pool;
 
+use super::call::{Call, Code};
 use super::calls;
 use super::plain_streams;
 use super::plain_streams::Slice;
-use super::request::{Request, What};
-use super::task::Task;
+use super::request::Request;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
@@ -46,49 +46,49 @@ static LOOKUPS: Pool = Pool::keeping(0);
 /// Runs the code of `py:eval` and `py:exec` while calls hang on the call threads.
 static SHELL: Pool = Pool::keeping(0);
 
-pub enum Job {
+pub enum QueuedCall {
     Call {
-        request: Request,
+        call: Call,
         /// The loop of the request, which runs awaitables.
         home: Option<Arc<NativeLoop>>,
     },
     /// Finds the function of a call, importing its module, without calling it; then the request
     /// goes to its loop or to the call threads.
     LookUp {
-        request: Request,
+        call: Call,
         home: Option<Arc<NativeLoop>>,
     },
     /// The next slice of a generator.
     Stream(Slice),
 }
 
-impl Job {
-    pub fn task(&self) -> &Ref<Task> {
+impl QueuedCall {
+    pub fn request(&self) -> &Ref<Request> {
         match self {
-            Job::Call { request, .. } | Job::LookUp { request, .. } => &request.task,
-            Job::Stream(slice) => &slice.task,
+            QueuedCall::Call { call, .. } | QueuedCall::LookUp { call, .. } => &call.request,
+            QueuedCall::Stream(slice) => &slice.request,
         }
     }
 
     fn home(&self) -> Option<&Arc<NativeLoop>> {
         match self {
-            Job::Call { home, .. } | Job::LookUp { home, .. } => home.as_ref(),
-            Job::Stream(slice) => slice.home.as_ref(),
+            QueuedCall::Call { home, .. } | QueuedCall::LookUp { home, .. } => home.as_ref(),
+            QueuedCall::Stream(slice) => slice.home.as_ref(),
         }
     }
 
     fn run(self, py: Python<'_>) {
-        let (task, home) = (self.task().clone(), self.home().cloned());
+        let (request, home) = (self.request().clone(), self.home().cloned());
         let run = || match self {
-            Job::Call { request, home } => calls::run(py, request, home),
-            Job::LookUp { request, home } => calls::look_up(py, request, home),
-            Job::Stream(slice) => slice.run(py),
+            QueuedCall::Call { call, home } => calls::run(py, call, home),
+            QueuedCall::LookUp { call, home } => calls::look_up(py, call, home),
+            QueuedCall::Stream(slice) => slice.run(py),
         };
-        // A panic in our own code must not end the thread, nor leave the task registered with its
+        // A panic in our own code must not end the thread, nor leave the request registered with its
         // loop.
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            task.fail(Sender::Thread, atoms::panicked());
-            calls::settle(&task, home.as_ref());
+            request.fail(Sender::Thread, atoms::panicked());
+            calls::settle(&request, home.as_ref());
         }
         // Code that runs during conversions may fork, too.
         forked::end_if_copy(py, &Ok(()));
@@ -96,16 +96,16 @@ impl Job {
 
     /// The reserve that can take it while call threads hang, and its job there. `Err`: there is
     /// none.
-    fn in_reserve(self) -> Result<(&'static Pool, Job), Job> {
+    fn in_reserve(self) -> Result<(&'static Pool, QueuedCall), QueuedCall> {
         match self {
-            Job::Call { request, home } => match &request.what {
-                What::Call(function) if !function.is_known() => {
-                    Ok((&LOOKUPS, Job::LookUp { request, home }))
+            QueuedCall::Call { call, home } => match &call.code {
+                Code::Function(function) if !function.is_known() => {
+                    Ok((&LOOKUPS, QueuedCall::LookUp { call, home }))
                 }
-                What::Call(_) => Err(Job::Call { request, home }),
-                What::Eval(_) | What::Exec(_) => Ok((&SHELL, Job::Call { request, home })),
+                Code::Function(_) => Err(QueuedCall::Call { call, home }),
+                Code::Eval(_) | Code::Exec(_) => Ok((&SHELL, QueuedCall::Call { call, home })),
             },
-            Job::LookUp { .. } | Job::Stream(_) => Err(self),
+            QueuedCall::LookUp { .. } | QueuedCall::Stream(_) => Err(self),
         }
     }
 }
@@ -128,38 +128,38 @@ pub fn limit(max_threads: usize, max_queue: usize, max_outside: usize) {
 }
 
 /// Queues a call. From any thread; never waits for Python.
-pub fn post(job: Job) -> Result<(), Refused> {
-    let others = match job.task().is_stream {
+pub fn post(queued: QueuedCall) -> Result<(), Refused> {
+    let others = match queued.request().is_stream {
         true => plain_streams::count(),
         false => 0,
     };
-    let job = match CALLS.hangs() {
-        true => match job.in_reserve() {
-            Ok((reserve, job)) => return reserve.post(job, others),
-            Err(job) => job,
+    let queued = match CALLS.hangs() {
+        true => match queued.in_reserve() {
+            Ok((reserve, queued)) => return reserve.post(queued, others),
+            Err(queued) => queued,
         },
-        false => job,
+        false => queued,
     };
-    CALLS.post(job, others)
+    CALLS.post(queued, others)
 }
 
 /// As [`post`], for a job that was accepted before: if it is rejected now, its caller gets the
 /// reason as the reply.
-pub fn post_or_fail(job: Job) {
-    or_fail(job, post);
+pub fn post_or_fail(queued: QueuedCall) {
+    or_fail(queued, post);
 }
 
-fn or_fail(job: Job, post: impl FnOnce(Job) -> Result<(), Refused>) {
-    let (task, home) = (job.task().clone(), job.home().cloned());
-    if let Err(why) = post(job) {
-        task.fail(Sender::Thread, why.atom());
-        calls::settle(&task, home.as_ref());
+fn or_fail(queued: QueuedCall, post: impl FnOnce(QueuedCall) -> Result<(), Refused>) {
+    let (request, home) = (queued.request().clone(), queued.home().cloned());
+    if let Err(why) = post(queued) {
+        request.fail(Sender::Thread, why.atom());
+        calls::settle(&request, home.as_ref());
     }
 }
 
 /// Queues a job that was accepted before and now continues: it is never rejected.
-pub fn post_admitted(job: Job) {
-    CALLS.post_admitted(job);
+pub fn post_admitted(queued: QueuedCall) {
+    CALLS.post_admitted(queued);
 }
 
 /// Whether calls wait for a thread.

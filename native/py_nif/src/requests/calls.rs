@@ -12,16 +12,16 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use super::call::{Call, Code, Input};
 use super::call_mailbox;
 use super::call_threads;
-use super::call_threads::Job;
+use super::call_threads::QueuedCall;
 use super::function::Function;
 use super::plain;
 use super::plain::PlainArguments;
 use super::plain_streams::Slice;
 use super::reports;
-use super::request::{Given, Request, What};
-use super::task::{Place, Task};
+use super::request::{Request, RunsOn};
 use crate::asyncio::origin;
 use crate::atoms;
 use crate::beam::message::Sender;
@@ -29,89 +29,89 @@ use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::context;
 use crate::cpython::process::forked;
-use crate::loops::{NativeLoop, Refused, Work};
+use crate::loops::{LoopMessage, NativeLoop, Refused};
 use crate::output::lines;
 use crate::questions::chain;
 
 /// Runs a request on a call thread; awaitables go to `home`.
-pub fn run(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
-    let task = request.task.clone();
-    let begun = match &request.what {
-        What::Call(function) if !function.is_known() => Place::Lookup,
-        _ => Place::CallThread,
+pub fn run(py: Python<'_>, call: Call, home: Option<Arc<NativeLoop>>) {
+    let request = call.request.clone();
+    let begun = match &call.code {
+        Code::Function(function) if !function.is_known() => RunsOn::LookupThread,
+        _ => RunsOn::CallThread,
     };
-    if !task.begin(begun) {
-        return settle(&task, home.as_ref());
+    if !request.begin(begun) {
+        return settle(&request, home.as_ref());
     }
-    let Some(context) = context_of(py, &task, home.as_ref()) else {
+    let Some(context) = context_of(py, &request, home.as_ref()) else {
         return;
     };
-    let asked_for = request.asked_for.clone();
+    let question = call.question.clone();
     let outcome = context::within(py, &context, || {
-        chain::within(asked_for, || {
-            let outcome = perform(py, &request);
+        chain::within(question, || {
+            let outcome = perform(py, &call);
             forked::end_if_copy(py, &outcome);
             outcome
         })
     });
     call_mailbox::call_ended(py);
     // The output comes before the reply, and before another thread continues.
-    lines::end(&task.origin.target());
+    lines::end(&request.origin.target());
     let home = home.as_ref();
     match outcome {
-        Ok(Performed::NotWanted) => settle(&task, home),
-        Ok(Performed::IsForLoop) => send_to_loop(py, request, home),
-        Ok(Performed::Value(value)) if is_awaitable(&value) => hand_over(&request, value, home),
-        Ok(Performed::Value(value)) if task.is_stream && is_async_iterable(&value) => {
-            hand_over(&request, value, home);
+        Ok(Performed::NotWanted) => settle(&request, home),
+        Ok(Performed::IsForLoop) => send_to_loop(py, call, home),
+        Ok(Performed::Value(value)) if is_awaitable(&value) => hand_over(&call, value, home),
+        Ok(Performed::Value(value)) if request.is_stream && is_async_iterable(&value) => {
+            hand_over(&call, value, home);
         }
-        Ok(Performed::Value(value)) if task.is_stream => {
-            Slice::new(task, value.unbind(), home.cloned(), context).run(py);
+        Ok(Performed::Value(value)) if request.is_stream => {
+            Slice::new(request, value.unbind(), home.cloned(), context).run(py);
         }
-        Ok(Performed::Value(value)) => finish(py, &task, Ok(value), home),
-        Err(error) => finish(py, &task, Err(error), home),
+        Ok(Performed::Value(value)) => finish(py, &request, Ok(value), home),
+        Err(error) => finish(py, &request, Err(error), home),
     }
 }
 
 /// Finds the function of a request, on a reserve thread that calls no function: the request then
 /// goes to its loop or to the call threads.
-pub fn look_up(py: Python<'_>, request: Request, home: Option<Arc<NativeLoop>>) {
-    let task = request.task.clone();
-    let What::Call(function) = &request.what else {
-        return task.fail(Sender::Thread, Refused::Down.atom());
+pub fn look_up(py: Python<'_>, call: Call, home: Option<Arc<NativeLoop>>) {
+    let request = call.request.clone();
+    let Code::Function(function) = &call.code else {
+        return request.fail(Sender::Thread, Refused::Down.atom());
     };
-    if !task.begin(Place::Lookup) {
-        return settle(&task, home.as_ref());
+    if !request.begin(RunsOn::LookupThread) {
+        return settle(&request, home.as_ref());
     }
-    let Some(context) = context_of(py, &task, home.as_ref()) else {
+    let Some(context) = context_of(py, &request, home.as_ref()) else {
         return;
     };
     let found = context::within(py, &context, || {
-        find(py, function, true).map(|callable| learn(&callable, function, task.is_stream))
+        find(py, function, true).map(|callable| learn(&callable, function, request.is_stream))
     });
     // A module may fork while it is imported.
     forked::end_if_copy(py, &found);
-    lines::end(&task.origin.target());
+    lines::end(&request.origin.target());
     match found {
-        Ok(true) => send_to_loop(py, request, home.as_ref()),
-        Ok(false) if !task.requeue() => settle(&task, home.as_ref()),
+        Ok(true) => send_to_loop(py, call, home.as_ref()),
+        Ok(false) if !request.requeue() => settle(&request, home.as_ref()),
         Ok(false) => {
-            call_threads::post_or_fail(Job::Call { request, home });
+            call_threads::post_or_fail(QueuedCall::Call { call, home });
         }
-        Err(error) => finish(py, &task, Err(error), home.as_ref()),
+        Err(error) => finish(py, &request, Err(error), home.as_ref()),
     }
 }
 
 /// `None`: there was no memory for it, and the reply says so.
 fn context_of(
     py: Python<'_>,
-    task: &Ref<Task>,
+    request: &Ref<Request>,
     home: Option<&Arc<NativeLoop>>,
 ) -> Option<Py<PyAny>> {
-    match origin::new_context(py, &task.origin) {
+    match origin::new_context(py, &request.origin) {
         Ok(context) => Some(context),
         Err(error) => {
-            finish(py, task, Err(error), home);
+            finish(py, request, Err(error), home);
             None
         }
     }
@@ -119,12 +119,12 @@ fn context_of(
 
 fn finish(
     py: Python<'_>,
-    task: &Ref<Task>,
+    request: &Ref<Request>,
     outcome: PyResult<Bound<'_, PyAny>>,
     home: Option<&Arc<NativeLoop>>,
 ) {
-    answer(py, task, outcome);
-    settle(task, home);
+    reply(py, request, outcome);
+    settle(request, home);
 }
 
 enum Performed<'py> {
@@ -135,27 +135,27 @@ enum Performed<'py> {
     NotWanted,
 }
 
-fn perform<'py>(py: Python<'py>, request: &Request) -> PyResult<Performed<'py>> {
-    let value = match &request.what {
-        What::Call(function) => {
+fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
+    let value = match &call.code {
+        Code::Function(function) => {
             let callable = find(py, function, true)?;
             if !function.is_known() {
-                if learn(&callable, function, request.task.is_stream) {
+                if learn(&callable, function, call.request.is_stream) {
                     return Ok(Performed::IsForLoop);
                 }
-                if !request.task.begin(Place::CallThread) {
+                if !call.request.begin(RunsOn::CallThread) {
                     return Ok(Performed::NotWanted);
                 }
             }
-            let value = call(&callable, request)?;
+            let value = invoke(&callable, call)?;
             // It may have been replaced since it was checked.
             if is_for_some_loop(&value) {
-                learn(&callable, function, request.task.is_stream);
+                learn(&callable, function, call.request.is_stream);
             }
             value
         }
-        What::Eval(code) => evaluate(py, request, "eval", code)?,
-        What::Exec(code) => evaluate(py, request, "exec", code)?,
+        Code::Eval(code) => evaluate(py, call, "eval", code)?,
+        Code::Exec(code) => evaluate(py, call, "exec", code)?,
     };
     Ok(Performed::Value(value))
 }
@@ -167,12 +167,12 @@ fn learn(callable: &Bound<'_, PyAny>, function: &Function, is_stream: bool) -> b
     is_for_loop
 }
 
-pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bound<'py, PyAny>> {
+pub fn invoke<'py>(callable: &Bound<'py, PyAny>, call: &Call) -> PyResult<Bound<'py, PyAny>> {
     let py = callable.py();
-    match &request.given {
-        Given::Nothing => callable.call0(),
-        Given::Plain(args) => call_plainly(callable, args),
-        Given::Copied(terms) => {
+    match &call.input {
+        Input::Nothing => callable.call0(),
+        Input::Plain(args) => invoke_plainly(callable, args),
+        Input::Copied(terms) => {
             let args = terms.args().map(|args| named::arguments(py, args));
             let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
             let kwargs = terms
@@ -184,7 +184,7 @@ pub fn call<'py>(callable: &Bound<'py, PyAny>, request: &Request) -> PyResult<Bo
 }
 
 /// Calls with arguments that need no tuple.
-fn call_plainly<'py>(
+fn invoke_plainly<'py>(
     callable: &Bound<'py, PyAny>,
     args: &PlainArguments,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -215,15 +215,15 @@ fn shell(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
 
 fn evaluate<'py>(
     py: Python<'py>,
-    request: &Request,
+    call: &Call,
     mode: &str,
     code: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let builtins = py.import("builtins")?;
     let code = compile(py, code, mode)?;
     let globals = shell(py)?;
-    let variables = match &request.given {
-        Given::Copied(terms) => terms.kwargs(),
+    let variables = match &call.input {
+        Input::Copied(terms) => terms.kwargs(),
         _ => None,
     };
     let locals = variables.map(|variables| named::keywords(py, "variables", variables));
@@ -380,57 +380,57 @@ fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) ->
     }
 }
 
-fn hand_over(request: &Request, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
+fn hand_over(call: &Call, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {
     let py = value.py();
-    let task = &request.task;
-    if !task.requeue() {
+    let request = &call.request;
+    if !request.requeue() {
         close(&value);
-        return settle(task, home);
+        return settle(request, home);
     }
-    let target = match loop_for(request, home) {
+    let target = match loop_for(call, home) {
         Ok(target) => target,
         Err(why) => {
-            refuse(py, task, value, why);
-            return settle(task, home);
+            refuse(py, request, value, why);
+            return settle(request, home);
         }
     };
-    if let Err((why, Work::Await(_, value))) =
-        target.post(task, Work::Await(task.clone(), value.unbind()))
+    if let Err((why, LoopMessage::Await(_, value))) =
+        target.post(request, LoopMessage::Await(request.clone(), value.unbind()))
     {
-        refuse(py, task, value.into_bound(py), why);
+        refuse(py, request, value.into_bound(py), why);
     }
 }
 
 /// Sends a coroutine function that was found, not called, to its loop.
-fn send_to_loop(py: Python<'_>, request: Request, home: Option<&Arc<NativeLoop>>) {
-    let task = request.task.clone();
-    if !task.requeue() {
-        return settle(&task, home);
+fn send_to_loop(py: Python<'_>, call: Call, home: Option<&Arc<NativeLoop>>) {
+    let request = call.request.clone();
+    if !request.requeue() {
+        return settle(&request, home);
     }
-    let posted = loop_for(&request, home).and_then(|target| {
+    let posted = loop_for(&call, home).and_then(|target| {
         target
-            .post(&task, Work::Run(request))
+            .post(&request, LoopMessage::Run(call))
             .map_err(|(why, _)| why)
     });
     if let Err(why) = posted {
-        py.detach(|| task.fail(Sender::Thread, why.atom()));
-        settle(&task, home);
+        py.detach(|| request.fail(Sender::Thread, why.atom()));
+        settle(&request, home);
     }
 }
 
 /// The loop that runs the request.
-fn loop_for(request: &Request, home: Option<&Arc<NativeLoop>>) -> Result<Arc<NativeLoop>, Refused> {
+fn loop_for(call: &Call, home: Option<&Arc<NativeLoop>>) -> Result<Arc<NativeLoop>, Refused> {
     let target = home.cloned().or_else(crate::runners::start::default_loop);
     let target = target.ok_or(Refused::Down)?;
-    match chain::blocks(request.asked_for.as_ref(), &target) {
+    match chain::blocks(call.question.as_ref(), &target) {
         true => Err(Refused::Deadlock),
         false => Ok(target),
     }
 }
 
-fn refuse(py: Python<'_>, task: &Ref<Task>, value: Bound<'_, PyAny>, why: Refused) {
+fn refuse(py: Python<'_>, request: &Ref<Request>, value: Bound<'_, PyAny>, why: Refused) {
     close(&value);
-    py.detach(|| task.fail(Sender::Thread, why.atom()));
+    py.detach(|| request.fail(Sender::Thread, why.atom()));
 }
 
 /// Closes a coroutine that will not be awaited, so that Python does not warn.
@@ -445,36 +445,36 @@ pub fn close(value: &Bound<'_, PyAny>) {
 
 // ---- the reply ----
 
-pub fn answer(py: Python<'_>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
+pub fn reply(py: Python<'_>, request: &Ref<Request>, outcome: PyResult<Bound<'_, PyAny>>) {
     if let Err(error) = &outcome {
-        if task.is_cast {
-            report(py, atoms::cast_failed(), task, error);
-        } else if !task.is_wanted() {
-            report_late(py, task, error);
+        if request.is_cast {
+            report(py, atoms::cast_failed(), request, error);
+        } else if !request.is_wanted() {
+            report_late(py, request, error);
         }
     }
     // The output comes before the reply.
-    lines::end(&task.origin.target());
-    task.answer(|env| named::result(env, &outcome, py));
+    lines::end(&request.origin.target());
+    request.reply(|env| named::result(env, &outcome, py));
 }
 
 /// Reports an error of a request without a waiting caller; it was most likely raised while the
 /// request was being cancelled.
-pub fn report_late(py: Python<'_>, task: &Ref<Task>, error: &PyErr) {
-    report(py, atoms::late_failure(), task, error);
+pub fn report_late(py: Python<'_>, request: &Ref<Request>, error: &PyErr) {
+    report(py, atoms::late_failure(), request, error);
 }
 
-fn report(py: Python<'_>, tag: rustler::Atom, task: &Ref<Task>, error: &PyErr) {
+fn report(py: Python<'_>, tag: rustler::Atom, request: &Ref<Request>, error: &PyErr) {
     let own = rustler::OwnedEnv::new();
     own.run(|env| {
-        let report = (tag, &*task.name, named::exception(env, py, error));
+        let report = (tag, &*request.name, named::exception(env, py, error));
         reports::send(Sender::Thread, rustler::Encoder::encode(&report, env));
     });
 }
 
-pub fn settle(task: &Ref<Task>, home: Option<&Arc<NativeLoop>>) {
-    task.ended();
+pub fn settle(request: &Ref<Request>, home: Option<&Arc<NativeLoop>>) {
+    request.ended();
     if let Some(home) = home {
-        home.requests.forget(task.id);
+        home.requests.forget(request.id);
     }
 }

@@ -15,7 +15,7 @@ use pyo3::types::PyString;
 use rustler::sys::ErlNifTerm;
 use rustler::{Binary, NifResult, Term};
 
-use super::request::text;
+use super::call::text;
 
 /// How many functions are remembered. Later ones are converted for each call.
 const MOST: usize = 10_000;

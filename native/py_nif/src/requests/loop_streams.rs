@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-use super::task::{Next, Task};
+use super::request::{Next, Request};
 use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::cells::gil_cell::GilCell;
@@ -21,7 +21,7 @@ const BURST: u32 = 100;
 /// The coroutine that iterates over `source`, and its sink.
 pub fn drive<'py>(
     native: &Arc<NativeLoop>,
-    task: &Ref<Task>,
+    request: &Ref<Request>,
     source: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Py<Sink>)> {
     static DRIVE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -29,7 +29,7 @@ pub fn drive<'py>(
     let sink = Py::new(
         py,
         Sink {
-            task: task.clone(),
+            request: request.clone(),
             native: Arc::downgrade(native),
             cancelled: GilCell::default(),
             demanded: GilCell::default(),
@@ -43,7 +43,7 @@ pub fn drive<'py>(
 /// The destination of the items of a stream, as `streams.Sink` describes it.
 #[pyclass(frozen, module = "erlang_loop._native")]
 pub struct Sink {
-    task: Ref<Task>,
+    request: Ref<Request>,
     native: Weak<NativeLoop>,
     /// Whether the asyncio task was cancelled because the stream has no consumer any more.
     cancelled: GilCell<bool>,
@@ -57,13 +57,13 @@ pub struct Sink {
 impl Sink {
     /// Whether an item is wanted.
     fn is_wanted(&self, py: Python<'_>) -> PyResult<bool> {
-        self.check(py, self.task.next())
+        self.check(py, self.request.next())
     }
 
     /// Sends an item for which there was demand. False: pause before the next one.
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = item.py();
-        let next = self.task.send_item(|env| named::item(env, item))?;
+        let next = self.request.send_item(|env| named::item(env, item))?;
         let burst = self.burst.get(py) + 1;
         self.burst.set(py, burst % BURST);
         Ok(self.check(py, next)? && burst < BURST)
@@ -73,7 +73,7 @@ impl Sink {
     fn wait<'py>(&self, future: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = future.py();
         drop(self.demanded.replace(py, Some(future.clone().unbind())));
-        if self.check(py, self.task.wait_for_demand())? {
+        if self.check(py, self.request.wait_for_demand())? {
             self.demanded(py)?;
         }
         Ok(future)

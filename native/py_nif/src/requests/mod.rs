@@ -2,10 +2,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`request`] | what Erlang asks for, with its terms copied |
+//! | [`request`] | the life of a request, as the resource that Erlang holds |
+//! | [`call`] | what a request runs: a function or code, with its arguments |
 //! | [`plain`] | arguments that need no copy |
 //! | [`function`] | functions by name |
-//! | [`task`] | the life of a request, as a resource |
 //! | [`call_threads`] | the threads that run plain functions |
 //! | [`calls`] | finding the function, converting, calling, replying |
 //! | [`on_loop`] | coroutines: requests on a loop's thread |
@@ -13,6 +13,7 @@
 //! | [`call_mailbox`] | ending the mailbox of a call |
 //! | [`reports`] | reports to `py_calls`, for the log |
 
+pub mod call;
 pub mod call_mailbox;
 pub mod call_threads;
 pub mod calls;
@@ -23,4 +24,3 @@ pub mod plain;
 pub mod plain_streams;
 pub mod reports;
 pub mod request;
-pub mod task;

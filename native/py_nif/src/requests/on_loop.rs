@@ -1,5 +1,5 @@
 //! Requests on the loop's thread: a turn takes them here, and their coroutines become asyncio
-//! tasks, whose results are the replies.
+//! requests, whose results are the replies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,18 +11,18 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use rustler::Encoder;
 
+use super::call::{Call, Code};
 use super::call_threads;
-use super::call_threads::Job;
+use super::call_threads::QueuedCall;
 use super::calls;
 use super::loop_streams;
 use super::loop_streams::Sink;
 use super::plain_streams::Slice;
-use super::request::{Request, What};
-use super::task::{Place, Task};
+use super::request::{Request, RunsOn};
 use crate::asyncio::loop_class::callers;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::futures;
-use crate::asyncio::loop_class::requested::Requested;
+use crate::asyncio::loop_class::request_tasks::RequestTask;
 use crate::asyncio::origin;
 use crate::asyncio::turn::run_once;
 use crate::atoms;
@@ -30,7 +30,7 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
-use crate::loops::Work;
+use crate::loops::LoopMessage;
 use crate::output::lines;
 
 /// Starts the requests that arrived since the last turn. Only errors that must end the loop are
@@ -54,19 +54,19 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
         return Ok(());
     }
     let mut result = Ok(());
-    for work in native.requests.take() {
-        let done = match work {
-            Work::Run(request) => {
-                let task = request.task.clone();
-                catch_unwind(AssertUnwindSafe(|| run(slf, request))).unwrap_or_else(|_| {
-                    forget(slf, task.id);
-                    task.fail(Sender::Thread, atoms::panicked());
+    for message in native.requests.take() {
+        let done = match message {
+            LoopMessage::Run(call) => {
+                let request = call.request.clone();
+                catch_unwind(AssertUnwindSafe(|| run(slf, call))).unwrap_or_else(|_| {
+                    forget(slf, request.id);
+                    request.fail(Sender::Thread, atoms::panicked());
                     Ok(())
                 })
             }
-            Work::Await(task, value) => start(slf, &task, value.into_bound(py)),
-            Work::Cancel(id) => cancel(slf, id),
-            Work::Demanded(id) => demanded(slf, id),
+            LoopMessage::Await(request, value) => start(slf, &request, value.into_bound(py)),
+            LoopMessage::Cancel(id) => cancel(slf, id),
+            LoopMessage::Demand(id) => resume_stream(slf, id),
         };
         // The other requests were taken, too, and have to be started.
         result = result.and(done);
@@ -74,23 +74,22 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     result
 }
 
-fn run(slf: &Bound<'_, Loop>, request: Request) -> PyResult<()> {
+fn run(slf: &Bound<'_, Loop>, call: Call) -> PyResult<()> {
     let py = slf.py();
-    let What::Call(function) = &request.what else {
-        to_call_thread(slf, request);
+    let Code::Function(function) = &call.code else {
+        to_call_thread(slf, call);
         return Ok(());
     };
     let callable = match calls::find(py, function, false) {
         Ok(callable)
-            if request.inline
-                || calls::is_for_loop(&callable, function, request.task.is_stream) =>
+            if call.inline || calls::is_for_loop(&callable, function, call.request.is_stream) =>
         {
             callable
         }
         // A plain function.
         Ok(_) => {
             function.set_coroutine(false);
-            to_call_thread(slf, request);
+            to_call_thread(slf, call);
             return Ok(());
         }
         // A module that must be imported, or is being imported.
@@ -98,74 +97,74 @@ fn run(slf: &Bound<'_, Loop>, request: Request) -> PyResult<()> {
             if error.is_instance_of::<PyModuleNotFoundError>(py)
                 || error.is_instance_of::<PyAttributeError>(py) =>
         {
-            to_call_thread(slf, request);
+            to_call_thread(slf, call);
             return Ok(());
         }
         Err(error) => {
-            answer(slf, &request.task, Err(error));
+            reply(slf, &call.request, Err(error));
             return Ok(());
         }
     };
-    if !request.task.is_wanted() {
-        forget(slf, request.task.id);
+    if !call.request.is_wanted() {
+        forget(slf, call.request.id);
         return Ok(());
     }
-    let outcome = (slf.get()).callback(py, || calls::call(&callable, &request));
+    let outcome = (slf.get()).callback(py, || calls::invoke(&callable, &call));
     forked::end_if_copy(py, &outcome);
     match outcome {
-        Ok(value) if !request.inline => start(slf, &request.task, value),
+        Ok(value) if !call.inline => start(slf, &call.request, value),
         outcome => {
-            answer(slf, &request.task, outcome);
+            reply(slf, &call.request, outcome);
             Ok(())
         }
     }
 }
 
 /// Plain functions never block a loop.
-fn to_call_thread(slf: &Bound<'_, Loop>, request: Request) {
+fn to_call_thread(slf: &Bound<'_, Loop>, call: Call) {
     let home = slf.get().native(slf.py()).ok();
-    call_threads::post_or_fail(Job::Call { request, home });
+    call_threads::post_or_fail(QueuedCall::Call { call, home });
 }
 
 /// Makes the loop await `value`. The first step runs at once: a coroutine that ends in it needs
 /// neither a done callback nor another turn, and its caller need not be monitored.
-fn start(slf: &Bound<'_, Loop>, task: &Ref<Task>, value: Bound<'_, PyAny>) -> PyResult<()> {
+fn start(slf: &Bound<'_, Loop>, request: &Ref<Request>, value: Bound<'_, PyAny>) -> PyResult<()> {
     let py = slf.py();
     if !slf.get().with_native(py, |_| true) {
         calls::close(&value);
         return Ok(());
     }
-    if !task.begin(Place::Loop(slf.get().id)) {
+    if !request.begin(RunsOn::Loop(slf.get().id)) {
         calls::close(&value);
-        forget(slf, task.id);
+        forget(slf, request.id);
         return Ok(());
     }
     let queued = || slf.get().ready.with(py, |ready| ready.len());
     let before = queued();
-    let (asyncio_task, sink) = match make_task(slf, task, &value) {
+    let (asyncio_task, sink) = match make_task(slf, request, &value) {
         Ok(made) => made,
         Err(error) => {
             calls::close(&value);
-            answer(slf, task, Err(error));
+            reply(slf, request, Err(error));
             return Ok(());
         }
     };
     // A task factory may have queued something else, which has to wait for its turn.
     let is_step = || !futures::has_task_factory(slf) && queued() == before + 1;
-    let stepped = match !task.is_stream && is_step() {
+    let stepped = match !request.is_stream && is_step() {
         true => run_once::run_last(slf),
         false => Ok(()),
     };
-    let followed = match is_done(&asyncio_task) && !task.is_stream {
+    let followed = match is_done(&asyncio_task) && !request.is_stream {
         true => {
             let outcome = asyncio_task.call_method0(pyo3::intern!(py, "result"));
-            answer(slf, task, outcome);
+            reply(slf, request, outcome);
             Ok(())
         }
-        false => follow(slf, task, asyncio_task, sink),
+        false => follow(slf, request, asyncio_task, sink),
     };
     if let Err(error) = followed {
-        answer(slf, task, Err(error));
+        reply(slf, request, Err(error));
     }
     // `SystemExit`, which ends the program.
     stepped
@@ -175,27 +174,28 @@ type Made<'py> = (Bound<'py, PyAny>, Option<Py<Sink>>);
 
 fn make_task<'py>(
     slf: &Bound<'py, Loop>,
-    task: &Ref<Task>,
+    request: &Ref<Request>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Made<'py>> {
     let py = slf.py();
-    let (value, sink) = match task.is_stream {
+    let (value, sink) = match request.is_stream {
         true => {
             let native = slf.get().native(py)?;
-            loop_streams::drive(&native, task, value).map(|(driver, sink)| (driver, Some(sink)))?
+            loop_streams::drive(&native, request, value)
+                .map(|(driver, sink)| (driver, Some(sink)))?
         }
         false => (value.clone(), None),
     };
     let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
-        callers::within(slf, &task.origin, || {
-            futures::create_named_task(slf, &value, &task.name.in_python(py))
+        callers::within(slf, &request.origin, || {
+            futures::create_named_task(slf, &value, &request.name.in_python(py))
         })?
     } else {
         // Other awaitables: a Future of this loop, an object with `__await__`.
         let options = PyDict::new(py);
         options.set_item("loop", slf)?;
         let asyncio = py.import("asyncio")?;
-        callers::within(slf, &task.origin, || {
+        callers::within(slf, &request.origin, || {
             asyncio.call_method("ensure_future", (&value,), Some(&options))
         })?
     };
@@ -209,31 +209,31 @@ fn is_done(asyncio_task: &Bound<'_, PyAny>) -> bool {
         .unwrap_or(false)
 }
 
-/// The task waits for something: its end is the reply, its caller's death cancels it.
+/// The request waits for something: its end is the reply, its caller's death cancels it.
 fn follow(
     slf: &Bound<'_, Loop>,
-    task: &Ref<Task>,
+    request: &Ref<Request>,
     asyncio_task: Bound<'_, PyAny>,
     sink: Option<Py<Sink>>,
 ) -> PyResult<()> {
     let py = slf.py();
-    let ended = Ended {
-        task: task.clone(),
+    let done = TaskDone {
+        request: request.clone(),
         owner: slf.clone().unbind(),
     };
     asyncio_task.call_method1(
         pyo3::intern!(py, "add_done_callback"),
-        (Py::new(py, ended)?,),
+        (Py::new(py, done)?,),
     )?;
-    let requested = Requested {
+    let request_task = RequestTask {
         task: asyncio_task.unbind(),
         sink: sink.map(Py::into_any),
     };
     slf.get()
-        .requested
-        .with(py, |tasks| tasks.insert(task.id, requested));
+        .request_tasks
+        .with(py, |tasks| tasks.insert(request.id, request_task));
     slf.get().with_native(py, |native| {
-        native.requests.monitor_later(task.id);
+        native.requests.monitor_later(request.id);
         true
     });
     Ok(())
@@ -246,8 +246,8 @@ fn coroutine_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
     let py = slf.py();
-    match requested(slf, id) {
-        Some(Requested { task, sink }) => {
+    match request_task(slf, id) {
+        Some(RequestTask { task, sink }) => {
             if let Some(sink) = sink {
                 sink.cast_bound::<Sink>(py)?.get().cancelled(py);
             }
@@ -276,69 +276,69 @@ fn refused(slf: &Bound<'_, Loop>, future: &Bound<'_, PyAny>, error: PyErr) -> Py
         .map(drop)
 }
 
-fn demanded(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
-    match requested(slf, id).and_then(|found| found.sink) {
+fn resume_stream(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
+    match request_task(slf, id).and_then(|found| found.sink) {
         Some(sink) => sink.cast_bound::<Sink>(slf.py())?.get().demanded(slf.py()),
         // It has just ended.
         None => Ok(()),
     }
 }
 
-fn requested(slf: &Bound<'_, Loop>, id: u64) -> Option<Requested> {
+fn request_task(slf: &Bound<'_, Loop>, id: u64) -> Option<RequestTask> {
     let py = slf.py();
-    slf.get().requested.with(py, |tasks| {
-        tasks.get(&id).map(|found| Requested {
+    slf.get().request_tasks.with(py, |tasks| {
+        tasks.get(&id).map(|found| RequestTask {
             task: found.task.clone_ref(py),
             sink: found.sink.as_ref().map(|sink| sink.clone_ref(py)),
         })
     })
 }
 
-fn answer(slf: &Bound<'_, Loop>, task: &Ref<Task>, outcome: PyResult<Bound<'_, PyAny>>) {
+fn reply(slf: &Bound<'_, Loop>, request: &Ref<Request>, outcome: PyResult<Bound<'_, PyAny>>) {
     let py = slf.py();
-    forget(slf, task.id);
+    forget(slf, request.id);
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
-            lines::end(&task.origin.target());
-            task.answer(|env| (atoms::error(), atoms::cancelled()).encode(env));
+            lines::end(&request.origin.target());
+            request.reply(|env| (atoms::error(), atoms::cancelled()).encode(env));
         }
-        _ => calls::answer(py, task, outcome),
+        _ => calls::reply(py, request, outcome),
     }
 }
 
 /// The done callback of a request's asyncio task.
 #[pyclass(frozen, module = "erlang_loop._native")]
-struct Ended {
-    task: Ref<Task>,
+struct TaskDone {
+    request: Ref<Request>,
     owner: Py<Loop>,
 }
 
 #[pymethods]
-impl Ended {
+impl TaskDone {
     fn __call__(&self, ended: &Bound<'_, PyAny>) {
         let py = ended.py();
         let owner = self.owner.bind(py);
         let kept = owner
             .get()
-            .requested
-            .with(py, |tasks| tasks.remove(&self.task.id));
+            .request_tasks
+            .with(py, |tasks| tasks.remove(&self.request.id));
         drop(kept);
         // An exception that is a panic of native code is passed on as a panic, which also gets a
         // reply.
         let result = || ended.call_method0(pyo3::intern!(py, "result"));
         let Ok(outcome) = catch_unwind(AssertUnwindSafe(result)) else {
-            forget(owner, self.task.id);
-            return self.task.fail(Sender::Thread, atoms::panicked());
+            forget(owner, self.request.id);
+            return self.request.fail(Sender::Thread, atoms::panicked());
         };
         match outcome {
             // A coroutine that returned an iterable, over which call threads iterate.
-            Ok(iterable) if self.task.is_stream && !iterable.is_none() => {
-                match origin::new_context(py, &self.task.origin) {
+            Ok(iterable) if self.request.is_stream && !iterable.is_none() => {
+                match origin::new_context(py, &self.request.origin) {
                     Ok(context) => self.to_call_thread(owner, iterable, context),
-                    Err(error) => answer(owner, &self.task, Err(error)),
+                    Err(error) => reply(owner, &self.request, Err(error)),
                 }
             }
-            outcome => answer(owner, &self.task, outcome),
+            outcome => reply(owner, &self.request, outcome),
         }
     }
 
@@ -348,7 +348,7 @@ impl Ended {
     }
 }
 
-impl Ended {
+impl TaskDone {
     fn to_call_thread(
         &self,
         owner: &Bound<'_, Loop>,
@@ -357,13 +357,13 @@ impl Ended {
     ) {
         let home = owner.get().native(owner.py()).ok();
         // It waits in a queue now; its loop still has it registered.
-        self.task.begin(Place::SetAside);
-        let slice = Slice::new(self.task.clone(), iterable.unbind(), home, context);
-        call_threads::post_admitted(Job::Stream(slice));
+        self.request.begin(RunsOn::NoThread);
+        let slice = Slice::new(self.request.clone(), iterable.unbind(), home, context);
+        call_threads::post_admitted(QueuedCall::Stream(slice));
     }
 }
 
-/// Removes a task from the loop. A closed loop has forgotten all.
+/// Removes a request from the loop. A closed loop has forgotten all.
 fn forget(slf: &Bound<'_, Loop>, id: u64) {
     // Without counting a reference, because all schedulers that read it do.
     slf.get().with_native(slf.py(), |native| {

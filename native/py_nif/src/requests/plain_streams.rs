@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use super::call_threads;
-use super::call_threads::Job;
+use super::call_threads::QueuedCall;
 use super::calls;
-use super::task::{Next, Place, Task};
+use super::request::{Next, Request, RunsOn};
 use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::context;
@@ -28,7 +28,7 @@ const SLICE: Duration = Duration::from_millis(1);
 
 /// A stream that is being iterated over, and the loop of its request.
 pub struct Slice {
-    pub task: Ref<Task>,
+    pub request: Ref<Request>,
     source: Source,
     pub home: Option<Arc<NativeLoop>>,
     /// The context in which the function was called, and in which every slice runs, on any thread.
@@ -60,19 +60,19 @@ pub fn resume(id: u64) {
     let slice = set_aside().remove(&id);
     // If it is not there, it is running or queued already.
     if let Some(slice) = slice {
-        call_threads::post_admitted(Job::Stream(slice));
+        call_threads::post_admitted(QueuedCall::Stream(slice));
     }
 }
 
 impl Slice {
     pub fn new(
-        task: Ref<Task>,
+        request: Ref<Request>,
         iterable: Py<PyAny>,
         home: Option<Arc<NativeLoop>>,
         context: Py<PyAny>,
     ) -> Self {
         Slice {
-            task,
+            request,
             source: Source::Iterable(iterable),
             home,
             context,
@@ -81,7 +81,7 @@ impl Slice {
 
     /// On a call thread.
     pub fn run(self, py: Python<'_>) {
-        let asked = self.task.origin.clone();
+        let asked = self.request.origin.clone();
         let context = self.context.clone_ref(py);
         let run = context::within(py, &context, || {
             self.produce(py);
@@ -96,7 +96,7 @@ impl Slice {
     }
 
     fn produce(mut self, py: Python<'_>) {
-        if !self.task.begin(Place::CallThread) {
+        if !self.request.begin(RunsOn::CallThread) {
             return self.close(py);
         }
         let mut iterator = match self.begun(py) {
@@ -105,7 +105,7 @@ impl Slice {
         };
         let began = Instant::now();
         loop {
-            match self.task.next() {
+            match self.request.next() {
                 Next::Produce => {}
                 Next::Wait => return self.wait(py),
                 Next::Stop => return self.close(py),
@@ -117,7 +117,7 @@ impl Slice {
                 Some(Err(error)) => return self.end(py, Err(error)),
                 None => return self.end(py, Ok(py.None().into_bound(py))),
             };
-            if let Err(error) = self.task.send_item(|env| named::item(env, &item)) {
+            if let Err(error) = self.request.send_item(|env| named::item(env, &item)) {
                 return self.end_closed(py, &iterator, error);
             }
             if began.elapsed() > SLICE && call_threads::are_waiting() {
@@ -136,8 +136,8 @@ impl Slice {
     }
 
     fn let_others(self, py: Python<'_>) {
-        match self.task.begin(Place::SetAside) {
-            true => call_threads::post_admitted(Job::Stream(self)),
+        match self.request.begin(RunsOn::NoThread) {
+            true => call_threads::post_admitted(QueuedCall::Stream(self)),
             false => self.close(py),
         }
     }
@@ -145,25 +145,25 @@ impl Slice {
     /// The order matters: later demand finds the stream set aside, and the last check sees earlier
     /// demand.
     fn wait(self, py: Python<'_>) {
-        let task = self.task.clone();
-        if !task.begin(Place::SetAside) {
+        let request = self.request.clone();
+        if !request.begin(RunsOn::NoThread) {
             return self.close(py);
         }
-        set_aside().insert(task.id, self);
-        if task.wait_for_demand() != Next::Wait {
-            resume(task.id);
+        set_aside().insert(request.id, self);
+        if request.wait_for_demand() != Next::Wait {
+            resume(request.id);
         }
     }
 
     /// The stream has no consumer: its `finally` blocks run.
     fn close(self, py: Python<'_>) {
-        self.task.closing();
+        self.request.closing();
         if let Source::Iterator(iterator) = &self.source
             && let Err(error) = close(iterator.bind(py))
         {
-            calls::report_late(py, &self.task, &error);
+            calls::report_late(py, &self.request, &error);
         }
-        calls::settle(&self.task, self.home.as_ref());
+        calls::settle(&self.request, self.home.as_ref());
     }
 
     /// An item cannot be converted.
@@ -177,8 +177,8 @@ impl Slice {
     }
 
     fn end(self, py: Python<'_>, outcome: PyResult<Bound<'_, PyAny>>) {
-        calls::answer(py, &self.task, outcome);
-        calls::settle(&self.task, self.home.as_ref());
+        calls::reply(py, &self.request, outcome);
+        calls::settle(&self.request, self.home.as_ref());
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use event_loop::now_ns;
 use rustler::{Encoder, LocalPid};
 
-use super::task::Task;
+use super::request::Request;
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;
@@ -34,14 +34,14 @@ pub fn send(sender: Sender<'_>, report: impl Encoder) {
     }
 }
 
-/// Calls wait for threads, which run these tasks, each with Python's number for its thread.
-pub fn threads_taken(threads: usize, waiting: usize, calls: Vec<(Ref<Task>, u64)>) {
+/// Calls wait for threads, which run these requests, each with Python's number for its thread.
+pub fn threads_taken(threads: usize, waiting: usize, calls: Vec<(Ref<Request>, u64)>) {
     let now = now_ns();
     let calls: Vec<_> = (calls.iter())
-        .map(|(task, thread)| {
-            let (caller, began) = task.runs_for();
+        .map(|(request, thread)| {
+            let (caller, began) = request.runs_for();
             let ms = now.saturating_sub(began) / 1_000_000;
-            (&*task.name, caller, ms, *thread)
+            (&*request.name, caller, ms, *thread)
         })
         .collect();
     send(

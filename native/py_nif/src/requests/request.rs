@@ -1,185 +1,475 @@
-//! A request from Erlang, with its terms copied so that one of our threads can convert them.
+//! The life of a request, as the resource that Erlang holds of it.
+//!
+//! ```text
+//! Queued <─> Running ──> Done       the reply was sent
+//!    └──────────┴──────> Abandoned    no caller waits: it timed out, cancelled or died
+//! ```
+//!
+//! (A request returns to Queued if a plain function returned an awaitable, which a loop has to run.)
+//!
+//! There is at most one reply, `{py_reply, Token, Result}`, and it is sent under the request's lock.
+//! Abandoning it takes the same lock: either the reply is in the mailbox by then, or it will never be
+//! sent. So a timeout leaves no stray message behind, although `enif_send` does not support process
+//! aliases.
+//!
+//! A stream is a request with items before its reply: `request/flow.rs`. It is its own token, and its
+//! reply is `{py_stream, Stream, done | {error, Reason}}`.
 
-use std::ops::Deref;
-use std::sync::Arc;
+mod flow;
 
-use pyo3::prelude::*;
-use pyo3::types::PyString;
-use rustler::{Binary, Env, NifResult, Term};
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
-use super::function::{Function, FunctionRef};
-use super::plain::PlainArguments;
-use super::task::{Asker, Task};
+use event_loop::now_ns;
+use rustler::{Atom, Encoder, Env, LocalPid, Term};
+
+use flow::Flow;
+pub use flow::Next;
+
+use super::call::Name;
+use super::plain_streams;
+use super::reports;
 use crate::atoms;
+use crate::beam::forked;
+use crate::beam::message;
+use crate::beam::message::Sender;
 use crate::beam::own_env::{Kept, OwnEnv};
-use crate::beam::resource::Ref;
-use crate::beam::terms::Elements;
-use crate::questions::{Question, chain};
+use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
+use crate::loops::Origin;
+use crate::loops::registry;
 
-pub enum What {
-    Call(FunctionRef),
-    Eval(String),
-    Exec(String),
+/// Where a request runs, which determines how it can be stopped.
+#[derive(Clone)]
+pub enum RunsOn {
+    /// A plain function on a call thread. It cannot be interrupted there, so it is reported.
+    CallThread,
+    /// On a thread beside the loops, too: its function is being found, its module perhaps imported.
+    LookupThread,
+    /// A coroutine on the loop of this number, which cancels it at its `await`.
+    Loop(u64),
+    /// A plain generator between two items, without a thread: it waits for its turn.
+    NoThread,
+}
+
+enum Phase {
+    Queued,
+    Running(RunsOn),
+    Done,
+    Abandoned {
+        /// What runs without a caller, outside the loops.
+        left: Option<Left>,
+    },
+}
+
+/// Code that cannot be stopped although its caller gave up.
+struct Left {
+    since: Instant,
+    /// A function that was called; not an import, or a generator that is being closed.
+    was_called: bool,
+}
+
+impl Left {
+    /// For a request that is abandoned while it runs there. `None`: it will stop.
+    fn at(runs_on: &RunsOn, is_stream: bool) -> Option<Self> {
+        match runs_on {
+            RunsOn::CallThread | RunsOn::LookupThread => Some(Left {
+                since: Instant::now(),
+                was_called: matches!(runs_on, RunsOn::CallThread) && !is_stream,
+            }),
+            RunsOn::Loop(_) | RunsOn::NoThread => None,
+        }
+    }
+}
+
+/// What a reply needs. Taken by the code that replies.
+struct PendingReply {
+    to: LocalPid,
+    env: OwnEnv,
+    /// `None` for a stream, which is its own token.
+    token: Option<Kept>,
+}
+
+/// The process that gets the reply.
+pub enum ReplyTo<'a> {
+    /// The calling process, with this token.
+    Caller(Term<'a>),
+    /// As `Caller`, for a process that only waits: it is monitored if the reply takes a while
+    /// (`monitor_caller`).
+    WaitingCaller(Term<'a>),
+    /// A stream: this process gets its items, and wants this many of them.
+    Consumer(LocalPid, u64),
+    /// A cast.
+    NoProcess,
+}
+
+/// Guarded together: code that changes the phase to `Done` sends the reply before it unlocks.
+struct RequestState {
+    phase: Phase,
+    reply: Option<PendingReply>,
+    monitor: Option<Monitor>,
+    /// When it began to run outside the loops, in nanoseconds.
+    began: u64,
+    /// Only for a stream.
+    flow: Option<Flow>,
 }
 
 pub struct Request {
-    pub task: Ref<Task>,
-    pub what: What,
-    /// Run on the loop itself, even if it is a plain function: for information about the loop.
-    pub inline: bool,
-    /// The question from Python that the caller is working on.
-    pub asked_for: Option<Arc<Question>>,
-    pub given: Given,
-}
-
-/// The input of a request.
-pub enum Given {
-    Nothing,
-    /// Arguments, and no keyword arguments.
-    Plain(PlainArguments),
-    Copied(Terms),
-}
-
-/// Arguments and keyword arguments of a call, the variables of an eval.
-pub struct Terms {
-    env: OwnEnv,
-    args: Option<Kept>,
-    kwargs: Option<Kept>,
+    pub id: u64,
+    /// For reports and for the name of the asyncio task.
+    pub name: Name,
+    /// No process waits for it, and its caller's death does not stop it.
+    pub is_cast: bool,
+    pub is_stream: bool,
+    /// The process that made the request: output goes to that process's group leader.
+    pub origin: Arc<Origin>,
+    state: Mutex<RequestState>,
 }
 
 impl Request {
-    /// From `{call | inline, Module, Function, Args, Kwargs}`, `{eval, Code, Variables}` or
-    /// `{exec, Code, Variables}`.
-    ///
-    /// `None`: the process to reply to is dead.
-    pub fn decode<'a>(
-        env: Env<'a>,
-        term: Term<'a>,
-        asker: Asker<'a>,
-        leader: Term<'a>,
-    ) -> NifResult<Option<Self>> {
-        let parts = Elements::of(term).ok_or(rustler::Error::BadArg)?;
-        let kind: rustler::Atom = parts.get(0).ok_or(rustler::Error::BadArg)?.decode()?;
-        let inline = kind == atoms::inline();
-        let rest: [_; 5] = std::array::from_fn(|index| parts.get(index + 1));
-        let (what, args, kwargs) = match rest {
-            [Some(module), Some(function), Some(args), Some(kwargs), None]
-                if inline || kind == atoms::call() =>
-            {
-                if args.list_length().is_err() || !kwargs.is_map() {
-                    return Err(rustler::Error::BadArg);
-                }
-                let function = Function::named(module, function)?;
-                (What::Call(function), Some(args), kwargs)
+    /// The death of the process that gets the reply abandons the request. `None`: it is dead already.
+    pub fn new(
+        env: Env<'_>,
+        name: Name,
+        reply_to: ReplyTo<'_>,
+        leader: Term<'_>,
+    ) -> Option<Ref<Request>> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let own = OwnEnv::new();
+        let waits = matches!(reply_to, ReplyTo::WaitingCaller(_));
+        let (to, token, flow) = match reply_to {
+            ReplyTo::Caller(token) | ReplyTo::WaitingCaller(token) => {
+                (Some(env.pid()), Some(own.keep_copy(token)), None)
             }
-            [Some(code), Some(variables), None, ..]
-                if variables.is_map() && kind == atoms::eval() =>
-            {
-                (What::Eval(text(code)?), None, variables)
-            }
-            [Some(code), Some(variables), None, ..]
-                if variables.is_map() && kind == atoms::exec() =>
-            {
-                (What::Exec(text(code)?), None, variables)
-            }
-            _ => return Err(rustler::Error::BadArg),
+            ReplyTo::Consumer(pid, credit) => (Some(pid), None, Some(Flow::new(pid, credit))),
+            ReplyTo::NoProcess => (None, None, None),
         };
-        let args = args.filter(|args| !args.is_empty_list());
-        let kwargs = Some(kwargs).filter(|kwargs| !matches!(kwargs.map_size(), Ok(0)));
-        Ok(
-            Task::new(env, what.name(), asker, leader).map(|task| Request {
-                task,
-                what,
-                inline,
-                asked_for: chain::answered_by(&env.pid()),
-                given: Given::copy(args, kwargs),
+        let request = Ref::new(Request {
+            // Relaxed: only uniqueness matters.
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            is_cast: to.is_none(),
+            is_stream: flow.is_some(),
+            origin: Origin::new(env, leader),
+            state: Mutex::new(RequestState {
+                phase: Phase::Queued,
+                reply: to.map(|to| PendingReply {
+                    to,
+                    env: own,
+                    token,
+                }),
+                monitor: None,
+                began: 0,
+                flow,
             }),
-        )
+        });
+        if let (Some(to), false) = (to, waits) {
+            let monitor = request.monitor(Sender::Scheduler(env), &to)?;
+            request.lock().monitor = Some(monitor);
+        }
+        Some(request)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RequestState> {
+        // Every change below is a single assignment.
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// It runs there from now on. Returns `false` if it was abandoned. For our own threads.
+    pub fn begin(&self, runs_on: RunsOn) -> bool {
+        let mut state = self.lock();
+        if let (Some(reply), None) = (&state.reply, &state.monitor)
+            && !message::is_alive(&reply.to)
+        {
+            state.phase = Phase::Abandoned { left: None };
+        }
+        match state.phase {
+            Phase::Queued | Phase::Running(_) => {
+                if let RunsOn::CallThread | RunsOn::LookupThread = runs_on {
+                    state.began = now_ns();
+                }
+                state.phase = Phase::Running(runs_on);
+                true
+            }
+            Phase::Done | Phase::Abandoned { .. } => false,
+        }
+    }
+
+    /// The code has returned an awaitable: the request waits for its loop. Returns `false` if it was
+    /// abandoned.
+    pub fn requeue(&self) -> bool {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Queued | Phase::Running(_) => {
+                state.phase = Phase::Queued;
+                true
+            }
+            Phase::Done | Phase::Abandoned { .. } => false,
+        }
+    }
+
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.lock().phase, Phase::Queued | Phase::Running(_))
+    }
+
+    /// No caller waits any more: no reply will be sent. Returns `false` if it was sent already.
+    pub fn abandon(&self, sender: Sender<'_>) -> bool {
+        let place = {
+            let mut state = self.lock();
+            let place = match &state.phase {
+                Phase::Done => return false,
+                Phase::Abandoned { .. } => return true,
+                Phase::Queued => None,
+                Phase::Running(place) => Some(place.clone()),
+            };
+            state.monitor = None;
+            let left = place.as_ref().and_then(|at| Left::at(at, self.is_stream));
+            if left.is_some() {
+                self.report_running(sender);
+            }
+            state.phase = Phase::Abandoned { left };
+            place
+        };
+        match place {
+            Some(RunsOn::Loop(id)) => {
+                if let Some(native) = registry::get(id) {
+                    native.requests.cancel(&native, self.id);
+                }
+            }
+            // To be closed.
+            Some(RunsOn::NoThread) => plain_streams::resume(self.id),
+            Some(RunsOn::CallThread | RunsOn::LookupThread) | None => {}
+        }
+        true
+    }
+
+    /// Reports that it runs without a caller from now on.
+    fn report_running(&self, sender: Sender<'_>) {
+        reports::send(sender, (atoms::call_abandoned(), self.id, &*self.name));
+    }
+
+    /// Code that ran without a caller has ended.
+    pub fn ended(&self) {
+        let left = match &mut self.lock().phase {
+            Phase::Abandoned { left } => left.take(),
+            _ => None,
+        };
+        if let Some(left) = left {
+            let late = left.since.elapsed().as_millis() as u64;
+            let tag = match left.was_called {
+                true => atoms::call_ended(),
+                false => atoms::left_ended(),
+            };
+            reports::send(Sender::Thread, (tag, self.id, &*self.name, late));
+        }
+    }
+
+    /// The process that waits for it, if any, and since when it runs: in nanoseconds, as
+    /// [`now_ns`].
+    pub fn runs_for(&self) -> (Option<LocalPid>, u64) {
+        let state = self.lock();
+        (state.reply.as_ref().map(|reply| reply.to), state.began)
+    }
+
+    /// A function has ended whose caller died before it was monitored. If it took no longer than
+    /// callers wait before they are monitored, there is nothing to report.
+    fn ended_unmonitored(&self, began: u64) {
+        let took = now_ns().saturating_sub(began) / 1_000_000;
+        if took > 2 {
+            let report = (atoms::call_ended(), self.id, &*self.name, took);
+            reports::send(Sender::Thread, report);
+        }
+    }
+
+    /// The stream has no consumer, and its finalizers run without one until it has
+    /// [`ended`](Self::ended).
+    pub fn closing(&self) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Abandoned { left: Some(_) }) {
+            return;
+        }
+        state.phase = Phase::Abandoned {
+            left: Left::at(&RunsOn::CallThread, self.is_stream),
+        };
+        self.report_running(Sender::Thread);
     }
 }
 
-impl Given {
-    fn copy(args: Option<Term<'_>>, kwargs: Option<Term<'_>>) -> Self {
-        if let (Some(args), None) = (args, kwargs)
-            && let Some(plain) = PlainArguments::of(args)
-        {
-            return Given::Plain(plain);
+/// Functions that need the resource itself, to begin or end its monitor.
+impl Ref<Request> {
+    /// The process that gets the reply has waited for a while, or will: from now on its death abandons
+    /// the request.
+    pub fn monitor_caller(&self, sender: Sender<'_>) {
+        let died = {
+            let mut state = self.lock();
+            let open = matches!(state.phase, Phase::Queued | Phase::Running(_));
+            match &state.reply {
+                Some(reply) if open && state.monitor.is_none() => {
+                    state.monitor = self.monitor(sender, &reply.to);
+                    state.monitor.is_none()
+                }
+                _ => false,
+            }
+        };
+        if died && !forked::is_copy() {
+            self.abandon(sender);
         }
-        match (args, kwargs) {
-            (None, None) => Given::Nothing,
-            _ => {
-                let env = OwnEnv::new();
-                Given::Copied(Terms {
-                    args: args.map(|args| env.keep_copy(args)),
-                    kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
-                    env,
-                })
+    }
+
+    /// Replies from one of our threads. `build` runs without the lock: it converts a value, which
+    /// takes time, and a scheduler thread may want the lock meanwhile.
+    pub fn reply(&self, build: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        if forked::is_copy() {
+            // The function forked: the node that was copied replies.
+            return;
+        }
+        let Some(reply) = self.lock().reply.take() else {
+            return self.ended();
+        };
+        let message = reply.env.with(|env| {
+            // A panic in it must not leave the caller without a reply.
+            let result = catch_unwind(AssertUnwindSafe(|| build(env)))
+                .unwrap_or_else(|_| (atoms::error(), atoms::panicked()).encode(env));
+            reply.env.keep(self.message(env, &reply, result))
+        });
+        let monitor = {
+            let mut state = self.lock();
+            if !matches!(state.phase, Phase::Queued | Phase::Running(_)) {
+                drop(state);
+                return self.ended();
+            }
+            let was = std::mem::replace(&mut state.phase, Phase::Done);
+            let sent = reply.env.send(&reply.to, message);
+            let ran = matches!(was, Phase::Running(RunsOn::CallThread));
+            if !sent && ran && state.monitor.is_none() {
+                self.ended_unmonitored(state.began);
+            }
+            state.monitor.take()
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(Sender::Thread, &monitor);
+        }
+    }
+
+    /// Replies `{error, Reason}` without having run, or without waiting for the running code.
+    pub fn fail(&self, sender: Sender<'_>, reason: impl Encoder) {
+        self.fail_unless(sender, reason, |_| None::<()>);
+    }
+
+    /// As [`fail`](Self::fail), unless it runs where `spared` says: then the result of `spared` is
+    /// returned, and the request continues.
+    fn fail_unless<R>(
+        &self,
+        sender: Sender<'_>,
+        reason: impl Encoder,
+        spared: impl FnOnce(&RunsOn) -> Option<R>,
+    ) -> Option<R> {
+        let (monitor, aside) = {
+            let mut state = self.lock();
+            let (left, aside) = match &state.phase {
+                Phase::Done | Phase::Abandoned { .. } => return None,
+                Phase::Queued => (None, false),
+                Phase::Running(place) => match spared(place) {
+                    Some(answer) => return Some(answer),
+                    None => (
+                        Left::at(place, self.is_stream),
+                        matches!(place, RunsOn::NoThread),
+                    ),
+                },
+            };
+            match state.reply.take() {
+                Some(reply) => self.send_error(reply, sender, reason),
+                None if self.is_cast => {
+                    let report = (atoms::cast_failed(), &*self.name, reason);
+                    reports::send(sender, report);
+                }
+                // It is being replied to at this moment.
+                None => return None,
+            }
+            if left.is_some() {
+                self.report_running(sender);
+            }
+            state.phase = match left {
+                Some(_) => Phase::Abandoned { left },
+                None => Phase::Done,
+            };
+            (state.monitor.take(), aside)
+        };
+        if let Some(monitor) = monitor {
+            self.demonitor(sender, &monitor);
+        }
+        if aside {
+            // To be closed.
+            plain_streams::resume(self.id);
+        }
+        None
+    }
+
+    /// `py:cancel/1`. A waiting request gets its reply at once, a coroutine when it has ended: whether
+    /// it runs is checked under the lock that the reply needs, because its loop may begin it at
+    /// this moment.
+    pub fn cancel(&self, sender: Sender<'_>) {
+        let on_loop = self.fail_unless(sender, atoms::cancelled(), |place| match place {
+            RunsOn::Loop(id) => Some(*id),
+            RunsOn::CallThread | RunsOn::LookupThread | RunsOn::NoThread => None,
+        });
+        let Some(id) = on_loop else { return };
+        match registry::get(id) {
+            Some(native) => native.requests.cancel(&native, self.id),
+            // The loop has ended, and notifies this request, too.
+            None => self.fail(sender, atoms::cancelled()),
+        }
+    }
+
+    /// `result` is `{ok, Value}` or `{error, Reason}`.
+    fn message<'a>(
+        &self,
+        env: Env<'a>,
+        reply: &PendingReply,
+        result: Term<'a>,
+    ) -> (Atom, Term<'a>, Term<'a>) {
+        match reply.token {
+            Some(token) => (atoms::py_reply(), reply.env.load(token).in_env(env), result),
+            None => {
+                let failed = matches!(result.decode::<(Atom, Term<'_>)>(), Ok((tag, _)) if tag == atoms::error());
+                let event = if failed {
+                    result
+                } else {
+                    atoms::done().encode(env)
+                };
+                (atoms::py_stream(), self.encode(env), event)
+            }
+        }
+    }
+
+    fn send_error(&self, reply: PendingReply, sender: Sender<'_>, reason: impl Encoder) {
+        let error = (atoms::error(), reason);
+        // A caller that has died needs no reply.
+        match sender {
+            Sender::Scheduler(env) => {
+                let _ = env.send(&reply.to, self.message(env, &reply, error.encode(env)));
+            }
+            Sender::Thread => {
+                let message = reply
+                    .env
+                    .with(|env| reply.env.keep(self.message(env, &reply, error.encode(env))));
+                let _ = reply.env.send(&reply.to, message);
             }
         }
     }
 }
 
-impl Terms {
-    pub fn args(&self) -> Option<Term<'_>> {
-        self.args.map(|args| self.env.load(args))
+impl Resource for Request {
+    const NAME: &'static CStr = c"erlang_loop.request";
+    fn cell() -> &'static TypeCell {
+        static CELL: TypeCell = TypeCell::new();
+        &CELL
     }
-
-    /// Keyword arguments or variables.
-    pub fn kwargs(&self) -> Option<Term<'_>> {
-        self.kwargs.map(|kwargs| self.env.load(kwargs))
+    fn down(&self, env: Env<'_>, _pid: LocalPid) {
+        self.abandon(Sender::Scheduler(env));
     }
-}
-
-impl What {
-    /// For reports: `module.function`, or the beginning of the code.
-    fn name(&self) -> Name {
-        match self {
-            What::Call(function) => Name::Function(function.clone()),
-            What::Eval(code) | What::Exec(code) => Name::Code(code.chars().take(60).collect()),
-        }
-    }
-}
-
-/// The name of a request.
-pub enum Name {
-    Function(FunctionRef),
-    Code(String),
-}
-
-impl Name {
-    pub fn in_python<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        match self {
-            Name::Function(function) => function.names(py).full.bind(py).clone(),
-            Name::Code(beginning) => PyString::new(py, beginning),
-        }
-    }
-}
-
-impl Deref for Name {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Name::Function(function) => &function.name,
-            Name::Code(beginning) => beginning,
-        }
-    }
-}
-
-/// Names and code arrive as atoms, UTF-8 binaries or strings.
-pub fn text(term: Term<'_>) -> NifResult<String> {
-    let bad = |_| rustler::Error::BadArg;
-    if term.is_binary() {
-        let bytes: Binary<'_> = term.decode()?;
-        return String::from_utf8(bytes.as_slice().to_vec()).map_err(bad);
-    }
-    if term.is_atom() {
-        return term.atom_to_string();
-    }
-    term.list_length()?;
-    let points: Vec<u32> = term.decode()?;
-    points
-        .into_iter()
-        .map(|point| char::from_u32(point).ok_or(rustler::Error::BadArg))
-        .collect()
 }

@@ -22,7 +22,7 @@ use super::fd_table::FdTable;
 use super::given;
 use super::given::TakeRequests;
 use super::read_buffer::ReadBuffer;
-use super::requested::Requested;
+use super::request_tasks::RequestTask;
 use crate::asyncio::handles::handle::{Call, Handle};
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
 use crate::asyncio::handles::timer_handle::Scheduled;
@@ -82,7 +82,7 @@ pub struct Loop {
     pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub requested: GilCell<FxHashMap<u64, Requested>>,
+    pub request_tasks: GilCell<FxHashMap<u64, RequestTask>>,
     /// The callers of these and of earlier tasks.
     pub callers: GilCell<Callers>,
     pub task_factory: GilSlot<Py<PyAny>>,
@@ -169,7 +169,7 @@ impl Loop {
             callbacks: GilValue::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
-            requested: GilCell::default(),
+            request_tasks: GilCell::default(),
             callers: GilCell::default(),
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
@@ -369,13 +369,13 @@ impl Loop {
         let ready = self.ready.replace(py, VecDeque::new());
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
-        let requested = self.requested.replace(py, FxHashMap::default());
+        let request_tasks = self.request_tasks.replace(py, FxHashMap::default());
         let callers = self.callers.replace(py, Callers::default());
         let priorities = self.priorities.with(py, |priorities| priorities.take_all());
         let native = self.native.replace(py, None);
         drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, requested, callers, priorities));
+        drop((ready, timers, fds, request_tasks, callers, priorities));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -461,7 +461,7 @@ impl Loop {
             .try_visit(|timers| timers.iter().try_for_each(|timer| timer.traverse(visit)))?;
         self.unflushed
             .try_visit(|unflushed| unflushed.iter().try_for_each(|one| visit.call(one)))?;
-        self.requested
+        self.request_tasks
             .try_visit(|tasks| tasks.values().try_for_each(|task| task.traverse(visit)))?;
         self.callers.try_visit(|callers| callers.traverse(visit))?;
         self.fds.try_visit(|fds| fds.traverse(visit))
@@ -472,7 +472,7 @@ impl Loop {
         drop(self.priorities.with(py, |priorities| priorities.take_all()));
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.unflushed.replace(py, Vec::new()));
-        drop(self.requested.replace(py, FxHashMap::default()));
+        drop(self.request_tasks.replace(py, FxHashMap::default()));
         drop(self.callers.replace(py, Callers::default()));
         drop(self.fds.replace(py, FdTable::default()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));

@@ -10,7 +10,7 @@
 //! | [`clock`] | the loop's clock, which a program may replace |
 //! | [`signals`] | signal handlers |
 //! | [`blocking`] | reporting slow handlers |
-//! | [`given`], [`requested`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
+//! | [`given`], [`request_tasks`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
 //! | [`read_buffer`] | the memory for received data |
 
 pub mod blocking;
@@ -24,5 +24,5 @@ pub mod futures;
 pub mod given;
 pub mod methods;
 pub mod read_buffer;
-pub mod requested;
+pub mod request_tasks;
 pub mod signals;

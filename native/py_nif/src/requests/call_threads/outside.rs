@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use super::pool::{Pool, Seat, wake};
 use crate::beam::resource::Ref;
-use crate::requests::task::Task;
+use crate::requests::request::Request;
 
 /// How many there are, and the maximum. Relaxed: counts that order nothing.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
@@ -39,8 +39,8 @@ pub fn limit(max: usize) {
 /// A call thread is outside as long as this lives.
 pub struct Outside {
     thread: CallThread,
-    /// The task that it runs.
-    task: Option<Ref<Task>>,
+    /// The request that it runs.
+    request: Option<Ref<Request>>,
 }
 
 /// This thread is about to wait for Erlang. `None` unless it is a call thread that is not outside
@@ -59,7 +59,7 @@ pub fn outside() -> PyResult<Option<Outside>> {
         )));
     }
     let CallThread { pool, seat } = &thread;
-    let task = seat.replace(None);
+    let request = seat.replace(None);
     let mut state = pool.lock();
     state.threads -= 1;
     if seat.round() == pool.round() {
@@ -71,14 +71,14 @@ pub fn outside() -> PyResult<Option<Outside>> {
     };
     drop(state);
     wake(sleeper);
-    Ok(Some(Outside { thread, task }))
+    Ok(Some(Outside { thread, request }))
 }
 
 impl Drop for Outside {
     fn drop(&mut self) {
         let CallThread { pool, seat } = &self.thread;
         OUTSIDE.fetch_sub(1, Ordering::Relaxed);
-        seat.replace(self.task.take());
+        seat.replace(self.request.take());
         let mut state = pool.lock();
         state.threads += 1;
         state.active += 1;

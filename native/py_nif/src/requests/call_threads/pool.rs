@@ -9,10 +9,10 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::queue::{Back, Queue};
-use super::{Job, watcher, worker};
+use super::{QueuedCall, watcher, worker};
 use crate::beam::resource::Ref;
 use crate::loops::Refused;
-use crate::requests::task::Task;
+use crate::requests::request::Request;
 
 pub struct Pool {
     pub queue: Queue,
@@ -68,8 +68,8 @@ pub struct Seat {
     /// The round in which it was last counted as active. Written under
     /// the pool's lock by that thread: Relaxed.
     round: AtomicU64,
-    /// The task it runs. The lock is free unless a report is being written.
-    task: Mutex<Option<Ref<Task>>>,
+    /// The request it runs. The lock is free unless a report is being written.
+    request: Mutex<Option<Ref<Request>>>,
 }
 
 impl Seat {
@@ -77,7 +77,7 @@ impl Seat {
         Seat {
             thread,
             round: AtomicU64::new(0),
-            task: Mutex::new(None),
+            request: Mutex::new(None),
         }
     }
 
@@ -89,17 +89,17 @@ impl Seat {
         self.round.store(round, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Ref<Task>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Ref<Request>>> {
         // Only ever replaced as a whole.
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the task that runs from now on, and returns the one before.
-    pub fn replace(&self, task: Option<Ref<Task>>) -> Option<Ref<Task>> {
-        std::mem::replace(&mut *self.lock(), task)
+    /// Sets the request that runs from now on, and returns the one before.
+    pub fn replace(&self, request: Option<Ref<Request>>) -> Option<Ref<Request>> {
+        std::mem::replace(&mut *self.lock(), request)
     }
 
-    pub fn task(&self) -> Option<Ref<Task>> {
+    pub fn request(&self) -> Option<Ref<Request>> {
         self.lock().clone()
     }
 }
@@ -186,17 +186,17 @@ impl Pool {
     }
 
     /// Queues a job, unless the queue, or the number of `others`, is at the limit.
-    pub fn post(&'static self, job: Job, others: usize) -> Result<(), Refused> {
+    pub fn post(&'static self, queued: QueuedCall, others: usize) -> Result<(), Refused> {
         let mut state = self.lock();
         if self.queue.len().max(others) >= state.max_queue {
             return Err(Refused::Overload);
         }
-        let sleeper = self.push(&mut state, job);
+        let sleeper = self.push(&mut state, queued);
         if state.threads == 0 {
             // The system cannot start a thread.
-            let job = self.queue.take_back(&mut state.back);
+            let queued = self.queue.take_back(&mut state.back);
             drop(state);
-            return match job {
+            return match queued {
                 Some(_) => Err(Refused::Overload),
                 None => Ok(()),
             };
@@ -207,16 +207,16 @@ impl Pool {
     }
 
     /// Queues a job. If no thread can be started for it, it waits until one can.
-    pub fn post_admitted(&'static self, job: Job) {
+    pub fn post_admitted(&'static self, queued: QueuedCall) {
         let mut state = self.lock();
-        let sleeper = self.push(&mut state, job);
+        let sleeper = self.push(&mut state, queued);
         drop(state);
         wake(sleeper);
     }
 
     #[must_use]
-    fn push(&'static self, state: &mut State, job: Job) -> Option<Thread> {
-        self.queue.push(&mut state.back, job);
+    fn push(&'static self, state: &mut State, queued: QueuedCall) -> Option<Thread> {
+        self.queue.push(&mut state.back, queued);
         self.attend_to_queue(state)
     }
 
@@ -284,17 +284,17 @@ impl Pool {
     }
 
     /// The next call, for a thread that is active.
-    pub fn take(&'static self, state: &mut State) -> Option<Job> {
+    pub fn take(&'static self, state: &mut State) -> Option<QueuedCall> {
         if self.hangs() {
             self.set_hangs(false);
         }
-        let job = self.queue.advance(&mut state.back)?;
+        let queued = self.queue.advance(&mut state.back)?;
         if let Watcher::Full = state.watcher {
             self.call_watcher(state);
         } else if self.wants_watching(state) {
             self.have_watched(state);
         }
-        Some(job)
+        Some(queued)
     }
 
     pub fn wants_watching(&self, state: &State) -> bool {

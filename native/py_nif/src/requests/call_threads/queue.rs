@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Job;
+use super::QueuedCall;
 
 /// How many calls move to the front at a time.
 const BATCH: usize = 64;
 
 /// Guarded by the pool's lock.
-pub type Back = VecDeque<Job>;
+pub type Back = VecDeque<QueuedCall>;
 
 pub struct Queue {
-    front: Mutex<VecDeque<Job>>,
+    front: Mutex<VecDeque<QueuedCall>>,
     /// The number of calls that wait. Increased under the pool's lock, decreased after a call was
     /// taken: a thread that holds that lock never reads too few. Relaxed: the lock orders it.
     len: AtomicUsize,
@@ -33,7 +33,7 @@ impl Queue {
         }
     }
 
-    fn front(&self) -> MutexGuard<'_, VecDeque<Job>> {
+    fn front(&self) -> MutexGuard<'_, VecDeque<QueuedCall>> {
         // Consistent also after a panic.
         self.front.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,53 +60,57 @@ impl Queue {
         }
     }
 
-    pub fn push(&self, back: &mut Back, job: Job) {
-        back.push_back(job);
+    pub fn push(&self, back: &mut Back, queued: QueuedCall) {
+        back.push_back(queued);
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The job that was added last, unless it was taken.
-    pub fn take_back(&self, back: &mut Back) -> Option<Job> {
-        let job = back.pop_back()?;
+    pub fn take_back(&self, back: &mut Back) -> Option<QueuedCall> {
+        let queued = back.pop_back()?;
         self.len.fetch_sub(1, Ordering::Relaxed);
-        Some(job)
+        Some(queued)
     }
 
     /// The next call, if there is one in front.
-    pub fn take(&self) -> Option<Job> {
-        let job = self.front().pop_front();
-        self.note_taken(job)
+    pub fn take(&self) -> Option<QueuedCall> {
+        let queued = self.front().pop_front();
+        self.note_taken(queued)
     }
 
     /// The next call, after more have moved to the front.
-    pub fn advance(&self, back: &mut Back) -> Option<Job> {
+    pub fn advance(&self, back: &mut Back) -> Option<QueuedCall> {
         let mut front = self.front();
         // Another thread may have done so meanwhile.
         if front.is_empty() {
             let count = back.len().min(BATCH);
             front.extend(back.drain(..count));
         }
-        let job = front.pop_front();
+        let queued = front.pop_front();
         drop(front);
-        self.note_taken(job)
+        self.note_taken(queued)
     }
 
-    fn note_taken(&self, job: Option<Job>) -> Option<Job> {
-        if job.is_some() {
+    fn note_taken(&self, queued: Option<QueuedCall>) -> Option<QueuedCall> {
+        if queued.is_some() {
             self.taken.fetch_add(1, Ordering::Relaxed);
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
-        job
+        queued
     }
 
     /// Removes the jobs that `choose` accepts.
-    pub fn extract<T>(&self, back: &mut Back, choose: impl Fn(Job) -> Result<T, Job>) -> Vec<T> {
+    pub fn extract<T>(
+        &self,
+        back: &mut Back,
+        choose: impl Fn(QueuedCall) -> Result<T, QueuedCall>,
+    ) -> Vec<T> {
         let mut front = self.front();
         let mut chosen = Vec::new();
-        for job in front.drain(..).chain(std::mem::take(back)) {
-            match choose(job) {
+        for queued in front.drain(..).chain(std::mem::take(back)) {
+            match choose(queued) {
                 Ok(one) => chosen.push(one),
-                Err(job) => back.push_back(job),
+                Err(queued) => back.push_back(queued),
             }
         }
         drop(front);

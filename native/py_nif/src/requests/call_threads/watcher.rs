@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::pool::{Pool, State, Watcher, wake};
-use super::{Job, or_fail};
+use super::{QueuedCall, or_fail};
 use crate::requests::reports;
 
 /// How long calls wait without one being taken before another thread is added.
@@ -124,13 +124,13 @@ fn use_reserves<'a>(
     pool: &'static Pool,
     mut state: MutexGuard<'a, State>,
 ) -> MutexGuard<'a, State> {
-    let elsewhere = pool.queue.extract(&mut state.back, Job::in_reserve);
+    let elsewhere = pool.queue.extract(&mut state.back, QueuedCall::in_reserve);
     if elsewhere.is_empty() {
         return state;
     }
     drop(state);
-    for (reserve, job) in elsewhere {
-        or_fail(job, |job| reserve.post(job, 0));
+    for (reserve, queued) in elsewhere {
+        or_fail(queued, |queued| reserve.post(queued, 0));
     }
     pool.lock()
 }
@@ -141,7 +141,7 @@ fn report<'a>(pool: &'static Pool, state: MutexGuard<'a, State>) -> MutexGuard<'
     // Callers must not wait for the lock while the message is built.
     drop(state);
     let calls = (seats.iter())
-        .filter_map(|seat| Some((seat.task()?, seat.thread)))
+        .filter_map(|seat| Some((seat.request()?, seat.thread)))
         .collect();
     reports::threads_taken(threads, waiting, calls);
     pool.lock()

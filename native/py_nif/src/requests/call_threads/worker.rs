@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use event_loop::{Spin, WaitPolicy, now_ns};
 use pyo3::prelude::*;
 
-use super::Job;
+use super::QueuedCall;
 use super::outside;
 use super::pool::{Pool, Seat, State};
 use crate::cpython::process::{finalizing, stacks};
@@ -59,8 +59,8 @@ pub fn run(pool: &'static Pool) {
 impl Worker {
     fn work(&mut self, py: Python<'_>) {
         loop {
-            while let Some(job) = self.next() {
-                job.run(py);
+            while let Some(queued) = self.next() {
+                queued.run(py);
             }
             if !py.detach(|| self.wait()) {
                 return;
@@ -68,22 +68,22 @@ impl Worker {
         }
     }
 
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<QueuedCall> {
         let pool = self.pool;
         pool.queue.note_ended(self.ran);
         let counts = !self.is_coming && self.seat.round() == pool.round();
-        let job = match counts.then(|| pool.queue.take()).flatten() {
-            Some(job) => Some(job),
+        let queued = match counts.then(|| pool.queue.take()).flatten() {
+            Some(queued) => Some(queued),
             None => {
                 let mut state = pool.lock();
                 self.count_in(&mut state);
                 pool.take(&mut state)
             }
         };
-        self.ran = job.is_some();
-        let before = (self.seat).replace(job.as_ref().map(|job| job.task().clone()));
+        self.ran = queued.is_some();
+        let before = (self.seat).replace(queued.as_ref().map(|queued| queued.request().clone()));
         drop(before);
-        job
+        queued
     }
 
     /// This thread is active: it has arrived, or returned from a call, however long that took.

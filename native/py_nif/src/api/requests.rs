@@ -6,55 +6,55 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::process::main_thread;
-use crate::loops::{Refused, Work, registry};
+use crate::loops::{LoopMessage, Refused, registry};
 use crate::questions::chain;
+use crate::requests::call::{Call, Code};
 use crate::requests::call_threads;
-use crate::requests::call_threads::Job;
+use crate::requests::call_threads::QueuedCall;
 use crate::requests::reports;
-use crate::requests::request::{Request, What};
-use crate::requests::task::{Asker, Task};
+use crate::requests::request::{ReplyTo, Request};
 use crate::runners::start;
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for
 /// awaitables. `leader` is the group leader of the caller.
 #[rustler::nif]
-fn task_submit<'a>(
+fn request_submit<'a>(
     env: Env<'a>,
     token: Term<'a>,
     target: Term<'a>,
-    what: Term<'a>,
+    call: Term<'a>,
     leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let asker = match token.is_atom() {
-        true => Asker::Nobody,
-        false => Asker::Caller(token),
+    let reply_to = match token.is_atom() {
+        true => ReplyTo::NoProcess,
+        false => ReplyTo::Caller(token),
     };
-    submit(env, target, what, asker, leader)
+    submit(env, target, call, reply_to, leader)
 }
 
-/// As `task_submit`, for a process that waits for the reply from now on. It calls `task_watch` if
+/// As `request_submit`, for a process that waits for the reply from now on. It calls `request_monitor` if
 /// that takes a while.
 #[rustler::nif]
-fn task_ask<'a>(
+fn request_submit_unmonitored<'a>(
     env: Env<'a>,
     token: Term<'a>,
     target: Term<'a>,
-    what: Term<'a>,
+    call: Term<'a>,
     leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, what, Asker::Waiting(token), leader)
+    submit(env, target, call, ReplyTo::WaitingCaller(token), leader)
 }
 
-/// From now on the death of the process that waits for the reply gives the task up.
+/// From now on the death of the process that waits for the reply abandons the request.
 #[rustler::nif]
-fn task_watch<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
-    task.watch(Sender::Scheduler(env));
+fn request_monitor<'a>(env: Env<'a>, request: Ref<Request>) -> Term<'a> {
+    request.monitor_caller(Sender::Scheduler(env));
     atoms::ok().encode(env)
 }
 
@@ -63,7 +63,7 @@ fn task_watch<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
 fn stream_submit<'a>(
     env: Env<'a>,
     target: Term<'a>,
-    what: Term<'a>,
+    call: Term<'a>,
     to: LocalPid,
     demand: u64,
     leader: Term<'a>,
@@ -71,14 +71,14 @@ fn stream_submit<'a>(
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, what, Asker::Consumer(to, demand), leader)
+    submit(env, target, call, ReplyTo::Consumer(to, demand), leader)
 }
 
 fn submit<'a>(
     env: Env<'a>,
     target: Term<'a>,
-    what: Term<'a>,
-    asker: Asker<'a>,
+    call: Term<'a>,
+    reply_to: ReplyTo<'a>,
     leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
     let home = match target.is_atom() {
@@ -91,60 +91,60 @@ fn submit<'a>(
     if home.is_none() && !start::has_default_loop() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let Some(request) = Request::decode(env, what, asker, leader)? else {
+    let Some(call) = Call::decode(env, call, reply_to, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
-    let to_loop = match &request.what {
-        What::Call(function) => home.is_some() || function.is_coroutine(),
+    let to_loop = match &call.code {
+        Code::Function(function) => home.is_some() || function.is_coroutine(),
         _ => false,
     };
-    let task = request.task.clone();
+    let request = call.request.clone();
     let refused = match to_loop {
         true => {
             let Some(native) = home.or_else(start::default_loop) else {
-                task.give_up(Sender::Scheduler(env));
+                request.abandon(Sender::Scheduler(env));
                 return Ok((atoms::error(), atoms::not_started()).encode(env));
             };
-            match chain::blocks(request.asked_for.as_ref(), &native) {
+            match chain::blocks(call.question.as_ref(), &native) {
                 true => Err(Refused::Deadlock),
                 false => native
-                    .post(&task, Work::Run(request))
+                    .post(&request, LoopMessage::Run(call))
                     .map_err(|(why, _)| why),
             }
         }
-        false => call_threads::post(Job::Call { request, home }),
+        false => call_threads::post(QueuedCall::Call { call, home }),
     };
-    Ok(submitted(env, task, refused))
+    Ok(submitted(env, request, refused))
 }
 
-fn submitted(env: Env<'_>, task: Ref<Task>, refused: Result<(), Refused>) -> Term<'_> {
+fn submitted(env: Env<'_>, request: Ref<Request>, refused: Result<(), Refused>) -> Term<'_> {
     match refused {
         // A loop that ends at this moment may have replied already.
-        Err(why) if task.give_up(Sender::Scheduler(env)) => {
+        Err(why) if request.abandon(Sender::Scheduler(env)) => {
             (atoms::error(), why.atom()).encode(env)
         }
-        _ => (atoms::ok(), task).encode(env),
+        _ => (atoms::ok(), request).encode(env),
     }
 }
 
 /// `done`: the reply is in the caller's mailbox; `ok`: none will come.
 #[rustler::nif]
-fn task_give_up<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
-    match task.give_up(Sender::Scheduler(env)) {
+fn request_abandon<'a>(env: Env<'a>, request: Ref<Request>) -> Term<'a> {
+    match request.abandon(Sender::Scheduler(env)) {
         true => atoms::ok().encode(env),
         false => atoms::done().encode(env),
     }
 }
 
 #[rustler::nif]
-fn task_cancel<'a>(env: Env<'a>, task: Ref<Task>) -> Term<'a> {
-    task.cancel(Sender::Scheduler(env));
+fn request_cancel<'a>(env: Env<'a>, request: Ref<Request>) -> Term<'a> {
+    request.cancel(Sender::Scheduler(env));
     atoms::ok().encode(env)
 }
 
 /// `demand` more items are wanted.
 #[rustler::nif]
-fn stream_demand<'a>(env: Env<'a>, stream: Ref<Task>, demand: u64) -> NifResult<Term<'a>> {
+fn stream_demand<'a>(env: Env<'a>, stream: Ref<Request>, demand: u64) -> NifResult<Term<'a>> {
     if !stream.is_stream || demand == 0 {
         return Err(rustler::Error::BadArg);
     }
@@ -154,14 +154,14 @@ fn stream_demand<'a>(env: Env<'a>, stream: Ref<Task>, demand: u64) -> NifResult<
 
 /// `taken`: nothing will come any more; `ok`: its consumer, which is not the caller, is notified.
 #[rustler::nif]
-fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
+fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Request>) -> NifResult<Term<'a>> {
     if !stream.is_stream {
         return Err(rustler::Error::BadArg);
     }
     let sender = Sender::Scheduler(env);
     Ok(match stream.is_for(&env.pid()) {
         true => {
-            stream.give_up(sender);
+            stream.abandon(sender);
             atoms::taken().encode(env)
         }
         false => {
@@ -173,8 +173,8 @@ fn stream_cancel<'a>(env: Env<'a>, stream: Ref<Task>) -> NifResult<Term<'a>> {
 
 /// Whether a reply may still come.
 #[rustler::nif]
-fn task_is_open(task: Ref<Task>) -> bool {
-    task.is_wanted()
+fn request_is_open(request: Ref<Request>) -> bool {
+    request.is_wanted()
 }
 
 /// The calling process receives reports of code that outlives its caller.

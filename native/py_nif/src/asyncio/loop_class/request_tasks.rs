@@ -4,14 +4,14 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 /// A task that Erlang waits for.
-pub struct Requested {
+pub struct RequestTask {
     /// The asyncio task.
     pub task: Py<PyAny>,
     /// The sink of a stream.
     pub sink: Option<Py<PyAny>>,
 }
 
-impl Requested {
+impl RequestTask {
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.task)?;
         visit.call(&self.sink)

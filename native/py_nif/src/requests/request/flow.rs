@@ -1,13 +1,13 @@
 //! The additional state of a stream: items before the end, and the demand for them.
 //!
-//! Items are `{py_stream, Stream, {data, Item}}`, sent under the task's lock like the reply, so
-//! that none follows after the stream was given up. The producer sends while there is credit.
+//! Items are `{py_stream, Stream, {data, Item}}`, sent under the request's lock like the reply, so
+//! that none follows after the stream was abandoned. The producer sends while there is credit.
 //! Without credit it *waits*, and the next demand, or its end, resumes it where it is: on its loop,
 //! or set aside without a thread (`requests/plain_streams.rs`).
 
 use rustler::{Env, LocalPid, Term};
 
-use super::{Phase, Place, Task};
+use super::{Phase, Request, RunsOn};
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::own_env::OwnEnv;
@@ -15,7 +15,7 @@ use crate::beam::resource::Ref;
 use crate::loops::registry;
 use crate::requests::plain_streams;
 
-/// Guarded by the task's lock.
+/// Guarded by the request's lock.
 pub struct Flow {
     /// The process that gets the items.
     to: LocalPid,
@@ -46,11 +46,11 @@ pub enum Next {
     Stop,
 }
 
-impl Task {
+impl Request {
     /// Whether it is a stream to this process.
     pub fn is_for(&self, pid: &LocalPid) -> bool {
-        let life = self.lock();
-        life.flow.as_ref().is_some_and(|flow| flow.to == *pid)
+        let state = self.lock();
+        state.flow.as_ref().is_some_and(|flow| flow.to == *pid)
     }
 
     /// The next action, for the producer.
@@ -67,9 +67,9 @@ impl Task {
     }
 
     fn look(&self, without_credit: impl FnOnce(&mut Flow) -> Next) -> Next {
-        let life = &mut *self.lock();
-        match (&life.phase, &mut life.flow) {
-            (Phase::Done | Phase::GivenUp { .. }, _) | (_, None) => Next::Stop,
+        let state = &mut *self.lock();
+        match (&state.phase, &mut state.flow) {
+            (Phase::Done | Phase::Abandoned { .. }, _) | (_, None) => Next::Stop,
             (_, Some(flow)) if flow.credit > 0 => Next::Produce,
             (_, Some(flow)) => without_credit(flow),
         }
@@ -78,33 +78,33 @@ impl Task {
     /// `more` items are wanted. From any thread. No effect when the stream has ended.
     pub fn demand(&self, more: u64) {
         let waits_at = {
-            let life = &mut *self.lock();
-            let (Some(flow), Phase::Queued | Phase::Running(_)) = (&mut life.flow, &life.phase)
+            let state = &mut *self.lock();
+            let (Some(flow), Phase::Queued | Phase::Running(_)) = (&mut state.flow, &state.phase)
             else {
                 return;
             };
             flow.credit = flow.credit.saturating_add(more);
-            match (std::mem::take(&mut flow.waits), &life.phase) {
+            match (std::mem::take(&mut flow.waits), &state.phase) {
                 (true, Phase::Running(place)) => place.clone(),
                 _ => return,
             }
         };
         match waits_at {
-            Place::Loop(id) => {
+            RunsOn::Loop(id) => {
                 if let Some(native) = registry::get(id) {
-                    native.requests.demanded(&native, self.id);
+                    native.requests.demand(&native, self.id);
                 }
             }
-            Place::SetAside => plain_streams::resume(self.id),
+            RunsOn::NoThread => plain_streams::resume(self.id),
             // It runs, and so does not wait.
-            Place::CallThread | Place::Lookup => {}
+            RunsOn::CallThread | RunsOn::LookupThread => {}
         }
     }
 }
 
-impl Ref<Task> {
+impl Ref<Request> {
     /// Sends an item for which there was demand, from one of our threads, and returns the next
-    /// action. `build` runs without the lock, see [`answer`](Self::answer).
+    /// action. `build` runs without the lock, see [`reply`](Self::reply).
     pub fn send_item<E>(
         &self,
         build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>,
@@ -117,8 +117,8 @@ impl Ref<Task> {
             let item = build(env)?;
             Ok(own.keep((atoms::py_stream(), self, (atoms::data(), item))))
         })?;
-        let life = &mut *self.lock();
-        let (Phase::Running(_), Some(flow)) = (&life.phase, &mut life.flow) else {
+        let state = &mut *self.lock();
+        let (Phase::Running(_), Some(flow)) = (&state.phase, &mut state.flow) else {
             return Ok(Next::Stop);
         };
         flow.credit = flow.credit.saturating_sub(1);
