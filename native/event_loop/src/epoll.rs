@@ -3,7 +3,8 @@
 //! it is readable exactly while the set has events.
 
 use crate::error::Result;
-use crate::sys::epoll as sys;
+use crate::sys::epoll::{self as sys, borrow};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 /// What a descriptor is watched for.
@@ -30,21 +31,13 @@ impl Interest {
 
     /// `EPOLLRDHUP` is not requested, as in asyncio: a half-closed peer is an end of file to a
     /// reader and nothing to a writer. `EPOLLHUP` and `EPOLLERR` are always reported.
-    fn flags(self) -> u32 {
-        let mut flags = 0;
-        if self.read {
-            flags |= libc::EPOLLIN;
-        }
-        if self.write {
-            flags |= libc::EPOLLOUT;
-        }
-        if self.edge {
-            flags |= libc::EPOLLET;
-        }
-        if self.oneshot {
-            flags |= libc::EPOLLONESHOT;
-        }
-        flags.cast_unsigned()
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags.set(EventFlags::ET, self.edge);
+        flags.set(EventFlags::ONESHOT, self.oneshot);
+        flags
     }
 }
 
@@ -60,7 +53,9 @@ impl EpollSet {
     /// # Errors
     /// [`Os`](crate::Error::Os) if there are no descriptors or memory left.
     pub fn new() -> Result<Self> {
-        Ok(Self { fd: sys::create()? })
+        Ok(Self {
+            fd: epoll::create(CreateFlags::CLOEXEC)?,
+        })
     }
 
     /// The set's own descriptor.
@@ -75,13 +70,8 @@ impl EpollSet {
     /// [`BadFd`](crate::Error::BadFd), [`NotPollable`](crate::Error::NotPollable), or `Os(EEXIST)`
     /// if it is in the set already.
     pub fn add(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
-        sys::control(
-            self.fd.as_fd(),
-            libc::EPOLL_CTL_ADD,
-            fd,
-            interest.flags(),
-            token,
-        )
+        let data = EventData::new_u64(token);
+        Ok(epoll::add(&self.fd, borrow(fd)?, data, interest.flags())?)
     }
 
     /// Changes interest and token of `fd`, and reports it again if it is ready now.
@@ -89,13 +79,13 @@ impl EpollSet {
     /// # Errors
     /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` if it is not in the set.
     pub fn modify(&self, fd: RawFd, interest: Interest, token: u64) -> Result<()> {
-        sys::control(
-            self.fd.as_fd(),
-            libc::EPOLL_CTL_MOD,
-            fd,
+        let data = EventData::new_u64(token);
+        Ok(epoll::modify(
+            &self.fd,
+            borrow(fd)?,
+            data,
             interest.flags(),
-            token,
-        )
+        )?)
     }
 
     /// Removes `fd`.
@@ -103,7 +93,7 @@ impl EpollSet {
     /// # Errors
     /// [`BadFd`](crate::Error::BadFd), or `Os(ENOENT)` if it is not in the set.
     pub fn delete(&self, fd: RawFd) -> Result<()> {
-        sys::control(self.fd.as_fd(), libc::EPOLL_CTL_DEL, fd, 0, 0)
+        Ok(epoll::delete(&self.fd, borrow(fd)?)?)
     }
 
     /// Waits at most `timeout` nanoseconds (`None`: forever) and replaces the contents of `out`.
@@ -113,8 +103,8 @@ impl EpollSet {
     /// None is known for our sets; errors of the kernel are passed on.
     pub fn poll(&self, out: &mut EventBuffer, timeout: Option<u64>) -> Result<usize> {
         out.clear_or_grow();
-        out.len = sys::wait(self.fd.as_fd(), &mut out.events, timeout)?;
-        Ok(out.len)
+        sys::wait(self.fd.as_fd(), &mut out.events.0, timeout)?;
+        Ok(out.len())
     }
 }
 
@@ -135,76 +125,66 @@ pub struct RawEvent {
 
 /// Space for the events of one poll. Starts empty, then small, and doubles when a poll filled it,
 /// so that an idle loop needs little memory and a busy one few calls.
-#[derive(Debug)]
+#[derive(Default)]
 pub struct EventBuffer {
-    events: Vec<sys::EpollEvent>,
-    len: usize,
+    events: sys::Events,
 }
 
 impl EventBuffer {
     const FIRST: usize = 64;
     const LAST: usize = 4096;
-    const NOTHING: sys::EpollEvent = sys::EpollEvent { events: 0, u64: 0 };
 
     /// Space for 64 events, allocated at the first poll.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            events: Vec::new(),
-            len: 0,
-        }
+        Self::default()
     }
 
     /// How many events the last poll returned.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.events.0.len()
     }
 
     /// Whether the last poll returned no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.events.0.is_empty()
     }
 
     /// Whether the last poll filled the buffer: there may be more events.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.len > 0 && self.len == self.events.len()
+        !self.is_empty() && self.len() == self.events.0.capacity()
     }
 
     /// Removes the events.
     pub fn clear(&mut self) {
-        self.len = 0;
+        self.events.0.clear();
     }
 
     /// The events of the last poll.
     pub fn iter(&self) -> impl Iterator<Item = RawEvent> + '_ {
-        self.events[..self.len].iter().map(|event| {
-            let (flags, token) = (event.events.cast_signed(), event.u64);
+        self.events.0.iter().map(|event| {
+            let flags = event.flags;
             RawEvent {
-                token,
-                readable: flags & libc::EPOLLIN != 0,
-                writable: flags & libc::EPOLLOUT != 0,
-                hangup: flags & libc::EPOLLHUP != 0,
-                error: flags & libc::EPOLLERR != 0,
+                token: event.data.u64(),
+                readable: flags.contains(EventFlags::IN),
+                writable: flags.contains(EventFlags::OUT),
+                hangup: flags.contains(EventFlags::HUP),
+                error: flags.contains(EventFlags::ERR),
             }
         })
     }
 
     fn clear_or_grow(&mut self) {
-        if self.events.is_empty() {
-            self.events.resize(Self::FIRST, Self::NOTHING);
-        } else if self.is_full() && self.events.len() < Self::LAST {
-            self.events.resize(self.events.len() * 2, Self::NOTHING);
-        }
+        let room = match self.events.0.capacity() {
+            0 => Self::FIRST,
+            room if self.is_full() && room < Self::LAST => room * 2,
+            room => room,
+        };
         self.clear();
-    }
-}
-
-impl Default for EventBuffer {
-    fn default() -> Self {
-        Self::new()
+        self.events.0.reserve_exact(room);
     }
 }
 

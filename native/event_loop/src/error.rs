@@ -66,10 +66,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<io::Error> for Error {
-    /// An error without `errno` cannot come from a system call; `EIO` represents it.
-    fn from(error: io::Error) -> Self {
-        Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
+impl From<rustix::io::Errno> for Error {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::from_errno(error.raw_os_error())
     }
 }
 
@@ -82,10 +81,6 @@ mod tests {
         for errno in [libc::EBADF, libc::EPERM, libc::ENOMEM, libc::EEXIST] {
             assert_eq!(Error::from_errno(errno).errno(), Some(errno));
         }
-        assert_eq!(
-            Error::from(io::Error::other("no errno")),
-            Error::Os(libc::EIO)
-        );
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! It is registered edge-triggered: every write makes the set ready once, whatever the counter's
 //! value, so it is never read.
 
-use super::check;
 use crate::error::Result;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 /// A descriptor that becomes ready when rung. It is created on first use: a loop that never waits
@@ -30,10 +30,7 @@ impl Bell {
         if let Some(fd) = self.fd.get() {
             return Ok(fd.as_raw_fd());
         }
-        // SAFETY: no pointers.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: the kernel just returned this number; it has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         // If another thread was first, ours is closed again.
         Ok(self.fd.get_or_init(|| fd).as_raw_fd())
     }
@@ -43,16 +40,8 @@ impl Bell {
         let Some(fd) = self.fd.get() else {
             return; // in no set, so no thread waits for it
         };
-        let one: u64 = 1;
-        // SAFETY: reads the eight bytes of `one`, which outlives the call.
-        let written = unsafe {
-            libc::write(
-                fd.as_raw_fd(),
-                (&raw const one).cast(),
-                std::mem::size_of::<u64>(),
-            )
-        };
+        let written = rustix::io::write(fd, &1_u64.to_ne_bytes());
         // It could only fail after 2^64 rings, or if our descriptor were closed.
-        debug_assert_eq!(written, 8, "an eventfd of ours takes eight bytes");
+        debug_assert_eq!(written, Ok(8), "an eventfd of ours takes eight bytes");
     }
 }

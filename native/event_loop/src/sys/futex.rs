@@ -1,7 +1,9 @@
 //! A word that its owner can sleep on until another thread changes it. `parking` calls it.
 
-use super::{Waited, last_error};
-use crate::error::Error;
+use super::Waited;
+use rustix::io::Errno;
+use rustix::thread::futex;
+use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
 
 /// One futex, private to this process.
@@ -30,42 +32,21 @@ impl Futex {
     /// without reason: the caller reads the word and waits again.
     pub fn wait(&self, expected: u32, deadline_ns: Option<u64>) -> Waited {
         let deadline = deadline_ns.map(super::time::timespec);
-        let deadline = deadline
-            .as_ref()
-            .map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the word lives as long as `self`; `deadline` is null or points into this frame.
         // WAIT_BITSET (unlike WAIT) takes the timeout as a point in time, so repeating the call
         // after a spurious return does not extend it.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.word.as_ptr(),
-                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
-                expected,
-                deadline,
-                std::ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
-            )
-        };
-        if answer < 0 && last_error() == Error::Os(libc::ETIMEDOUT) {
-            Waited::TimedOut
-        } else {
-            Waited::Returned // woken, changed already (EAGAIN) or a signal (EINTR)
+        let every_waker = NonZeroU32::MAX;
+        let flags = futex::Flags::PRIVATE;
+        match futex::wait_bitset(&self.word, flags, expected, deadline.as_ref(), every_waker) {
+            Err(Errno::TIMEDOUT) => Waited::TimedOut,
+            _ => Waited::Returned, // woken, changed already (EAGAIN) or a signal (EINTR)
         }
     }
 
     /// Wakes the sleeper, if there is one. From any thread.
     pub fn wake(&self) {
-        // SAFETY: the word lives as long as `self`, and waking only uses its address. The owner is
-        // the only sleeper, so waking one is enough.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.word.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            )
-        };
+        // The owner is the only sleeper, so waking one is enough.
+        let woken = futex::wake(&self.word, futex::Flags::PRIVATE, 1);
+        debug_assert!(woken.is_ok(), "the word is an aligned address of ours");
     }
 }
 

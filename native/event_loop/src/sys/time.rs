@@ -1,26 +1,22 @@
 //! The monotonic clock, and the time that a thread has lost to others.
 
-pub(super) const NS_PER_SEC: u64 = 1_000_000_000;
+#![allow(unsafe_code)] // rustix has no `getrusage`
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// `CLOCK_MONOTONIC` in nanoseconds: 584 years fit.
 pub(crate) fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a timespec of ours that outlives the call. The call cannot fail: the
-    // clock always exists and the pointer is valid.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * NS_PER_SEC + now.tv_nsec.cast_unsigned()
 }
 
-/// A point on, or a span of, the monotonic clock in the kernel's format. It is limited to what
-/// `time_t` can hold, longer than any wait.
-pub(super) fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(ns / NS_PER_SEC).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::try_from(ns % NS_PER_SEC)
-            .expect("less than a second of nanoseconds fits in a c_long"),
+/// A point on, or a span of, the monotonic clock in the kernel's format.
+pub(super) fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / NS_PER_SEC).cast_signed(), // below 2^63: divided by a billion
+        tv_nsec: (ns % NS_PER_SEC).cast_signed(),
     }
 }
 
@@ -28,12 +24,12 @@ pub(super) fn timespec(ns: u64) -> libc::timespec {
 /// not counted here was the machine's own.
 #[must_use]
 pub fn switches() -> i64 {
-    // SAFETY: all zeroes is a valid rusage, a plain structure of numbers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is ours and outlives the call, which cannot fail: the pointer is valid and
-    // every thread may ask about itself.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the call fills `usage`. It cannot fail: every thread may ask about itself.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init().ru_nivcsw
+    }
 }
 
 #[cfg(test)]
