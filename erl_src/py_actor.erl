@@ -18,7 +18,7 @@
 %%
 %% <ul>
 %% <li>`{'$py_end', Reason}', from Python: the code has ended.</li>
-%% <li>`{'$py_question', Question}', from Python: run it in this process (monitor, link).</li>
+%% <li>`{'$py_question', Question, Call}', from Python: run it in this process (monitor, link).</li>
 %% <li>`{py_reply, Token, Result}', from the loop: the coroutine that Erlang started has ended.</li>
 %% <li>`{'EXIT', Pid, Reason}': raised as an exception in Python if Python linked to `Pid' itself.
 %%     If not, this process exits with `Reason', unless that is `normal'.</li>
@@ -168,8 +168,8 @@ begun({run, Target, Call}) ->
 loop(#state{parent = Parent, mailbox = Mailbox, token = Token} = State) ->
     %% Any message at all, in the order they came.
     receive
-        {'$py_question', Question} ->
-            ok = py_questions:answer(Question),
+        {'$py_question', Question, Call} ->
+            ok = py_questions:run(Question, Call),
             loop(State);
         {'$py_end', Reason} ->
             exit(Reason);
@@ -185,7 +185,7 @@ loop(#state{parent = Parent, mailbox = Mailbox, token = Token} = State) ->
         {system, From, Request} ->
             sys:handle_system_msg(Request, From, Parent, ?MODULE, [], State);
         {'$gen_call', From, Request} ->
-            Reply = fun(Answer) -> gen_server:reply(From, Answer) end,
+            Reply = fun(Value) -> gen_server:reply(From, Value) end,
             ok = py_nif:mailbox_deliver(Mailbox, {'$gen_call', Reply, Request}),
             loop(State);
         Message ->

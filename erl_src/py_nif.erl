@@ -80,7 +80,7 @@
 %% For py_watchdog.
 -export([watchdog_prepare/0, watchdog_look/1, watchdog_stacks/2, watchdog_interrupt/2]).
 %% For py_questions.
--export([questions_started/1, question_take/1, question_answer/2, question_raise/4]).
+-export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
 %% For py_actor.
 -export([mailbox_new/0, mailbox_opened/1, mailbox_deliver/2, mailbox_exit/3]).
 %% For py_keeper and its processes.
@@ -108,7 +108,7 @@
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([output_device/0]).
 -export_type([request/0, request_target/0, call/0, python_loop_options/0]).
--export_type([question/0, question_work/0, mailbox/0]).
+-export_type([question/0, erlang_call/0, mailbox/0]).
 
 -on_load(init/0).
 
@@ -180,8 +180,8 @@
     mailbox_deliver/2,
     mailbox_exit/3,
     questions_started/1,
-    question_take/1,
-    question_answer/2,
+    question_begin/1,
+    question_reply/2,
     question_raise/4,
     calls_started/4,
     calls_info/0,
@@ -245,7 +245,8 @@
 -type mailbox() :: reference().
 %% A question from Python. Losing it without a reply makes the call fail.
 -type question() :: reference().
--type question_work() ::
+%% What a question runs.
+-type erlang_call() ::
     {call, module(), atom(), [term()]}
     | {call, node(), module(), atom(), [term()]}
     | {apply, fun(), [term()]}.
@@ -795,12 +796,12 @@ python_loop_runners() -> erlang:nif_error(not_loaded).
 questions_started(_Pid) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec question_take(question()) -> {ask | tell, question_work()} | given_up.
-question_take(_Question) -> erlang:nif_error(not_loaded).
+-spec question_begin(question()) -> ok | abandoned.
+question_begin(_Question) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec question_answer(question(), term()) -> ok.
-question_answer(_Question, _Value) -> erlang:nif_error(not_loaded).
+-spec question_reply(question(), term()) -> ok.
+question_reply(_Question, _Value) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec question_raise(question(), error | exit | throw, Reason :: term(), Stacktrace :: term()) ->

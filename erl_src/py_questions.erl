@@ -4,8 +4,10 @@
 %% Takes these messages:
 %%
 %% <ul>
-%% <li>`{'$py_question', Question}', from a Python thread: start a process for it.</li>
-%% <li>`{given_up, Pid}', from a Python thread: its caller timed out or was cancelled; kill the
+%% <li>`{'$py_question', Question, Call}', from a Python thread: start a process that runs the call
+%%     and replies.</li>
+%% <li>`{'$py_cast', Call}', from a Python thread: the same without a reply.</li>
+%% <li>`{abandoned, Pid}', from a Python thread: its caller timed out or was cancelled; kill the
 %%     process.</li>
 %% <li>`{{died, Question}, Monitor, process, Pid, Reason}', from the VM: the process of this
 %%     question has ended. If it has not replied before, its exit reason is the reply.</li>
@@ -22,13 +24,15 @@
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 %% For the processes that run the calls.
--export([answer/1]).
+-export([run/2, cast/1]).
 
 -type state() :: [].
 
 -spec start_link() -> {ok, pid()} | {error, term()}.
 start_link() ->
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, [], []) of
+    %% It has no state: the arguments of a call must not stay behind in an old heap.
+    Options = [{spawn_opt, [{fullsweep_after, 0}]}],
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, [], Options) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -50,16 +54,19 @@ handle_cast(Cast, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()}.
-handle_info({'$py_question', Question}, State) ->
+handle_info({'$py_question', Question, Call}, State) ->
     Options = [{monitor, [{tag, {died, Question}}]}],
-    _ = spawn_opt(?MODULE, answer, [Question], Options),
+    _ = spawn_opt(?MODULE, run, [Question, Call], Options),
+    {noreply, State};
+handle_info({'$py_cast', Call}, State) ->
+    _ = spawn(?MODULE, cast, [Call]),
     {noreply, State};
 handle_info({{died, _}, _, process, _, normal}, State) ->
     {noreply, State};
 handle_info({{died, Question}, _, process, _, Reason}, State) ->
     ok = py_nif:question_raise(Question, exit, Reason, []),
     {noreply, State};
-handle_info({given_up, Pid}, State) ->
+handle_info({abandoned, Pid}, State) ->
     exit(Pid, kill),
     {noreply, State};
 handle_info(Message, State) ->
@@ -67,28 +74,32 @@ handle_info(Message, State) ->
     {noreply, State}.
 
 %% @private
-%% @doc Runs a question in the calling process and sends the reply.
--spec answer(py_nif:question()) -> ok.
-answer(Question) ->
-    case py_nif:question_take(Question) of
-        {ask, What} ->
-            try perform(What) of
-                Value -> py_nif:question_answer(Question, Value)
+%% @doc Runs the call of a question in the calling process and sends the reply.
+-spec run(py_nif:question(), py_nif:erlang_call()) -> ok.
+run(Question, Call) ->
+    case py_nif:question_begin(Question) of
+        ok ->
+            try perform(Call) of
+                Value -> py_nif:question_reply(Question, Value)
             catch
                 Class:Reason:Stack -> fail(Question, Class, Reason, Stack)
             end;
-        {tell, What} ->
-            try
-                _ = perform(What),
-                ok
-            catch
-                Class:Reason:Stack ->
-                    ?LOG_ERROR("erlang.cast to ~ts failed: ~p", [
-                        described(What), {Class, Reason, without_ours(Stack)}
-                    ])
-            end;
-        given_up ->
+        abandoned ->
             ok
+    end.
+
+%% @private
+%% @doc Runs a call without a reply in the calling process.
+-spec cast(py_nif:erlang_call()) -> ok.
+cast(Call) ->
+    try
+        _ = perform(Call),
+        ok
+    catch
+        Class:Reason:Stack ->
+            ?LOG_ERROR("erlang.cast to ~ts failed: ~p", [
+                described(Call), {Class, Reason, without_ours(Stack)}
+            ])
     end.
 
 perform({call, Module, Function, Args}) ->

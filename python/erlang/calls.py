@@ -39,7 +39,7 @@ async def async_call(
 
     Cancellation kills the Erlang process.
     """
-    return await _answer(_ask(module, function, args, node), timeout)
+    return await _reply(_ask(module, function, args, node), timeout)
 
 
 def cast(module: str, function: str, args: Sequence[Any] = (), *, node: str | None = None) -> None:
@@ -48,21 +48,21 @@ def cast(module: str, function: str, args: Sequence[Any] = (), *, node: str | No
 
 
 async def _async_apply(fun: Fun, args: tuple[Any, ...]) -> Any:
-    return await _answer(_ask_fun(fun, args), None)
+    return await _reply(_ask_fun(fun, args), None)
 
 
-async def _answer(question: Question, timeout: float | None) -> Any:
+async def _reply(question: Question, timeout: float | None) -> Any:
     future = question.future
     assert future is not None
     timer = None
     if timeout is not None:
         if not timeout >= 0:
-            question.give_up()
+            question.abandon()
             raise ValueError("timeout must not be negative")
 
         def expire() -> None:
             if not future.done():
-                question.give_up()
+                question.abandon()
                 future.set_exception(TimeoutError(f"no reply within {timeout} s"))
 
         timer = future.get_loop().call_later(timeout, expire)
@@ -73,7 +73,7 @@ async def _answer(question: Question, timeout: float | None) -> Any:
             # Marks the exception as retrieved, in case a cancellation came at the same time.
             future.exception()
         else:
-            question.give_up()
+            question.abandon()
         raise
     finally:
         if timer is not None:

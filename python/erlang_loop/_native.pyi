@@ -198,7 +198,7 @@ class Question:
     def future(self) -> asyncio.Future[Any] | None:
         """None when it has its result."""
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """The caller no longer waits: the process that runs the question is stopped."""
 
 @final

@@ -119,13 +119,12 @@ rustler::atoms! {
 
     // questions from Python (py_questions)
     apply,
-    ask,
     erlang,
     exit,
-    given_up,
+    abandoned,
+    py_cast = "$py_cast",
     py_question = "$py_question",
     send,
-    tell,
     throw,
 
     // mailboxes of Python code (py_actor)

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use super::asyncio::sleep;
 use super::erlang_module::{
-    calls as erlang_calls, mailbox as erlang_mailbox, messages as erlang_messages,
+    async_calls, calls as erlang_calls, mailbox as erlang_mailbox, messages as erlang_messages,
 };
 use super::io::tls;
 use super::output::python_output;
@@ -52,10 +52,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_function(wrap_pyfunction!(signals::signal_watch, module)?)?;
     module.add_function(wrap_pyfunction!(signals::runs_command, module)?)?;
-    module.add_class::<erlang_calls::PyQuestion>()?;
+    module.add_class::<async_calls::PyQuestion>()?;
     module.add_class::<erlang_mailbox::PyMailbox>()?;
-    module.add_function(wrap_pyfunction!(erlang_calls::_ask, module)?)?;
-    module.add_function(wrap_pyfunction!(erlang_calls::_ask_fun, module)?)?;
+    module.add_function(wrap_pyfunction!(async_calls::_ask, module)?)?;
+    module.add_function(wrap_pyfunction!(async_calls::_ask_fun, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;

@@ -1,10 +1,11 @@
-//! Questions from Python: take one, reply to it. See `py_questions`.
+//! Questions from Python: begin one, reply to it. See `py_questions`.
 
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use crate::atoms;
+use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::Ref;
-use crate::questions::{Answer, QuestionRef, Terms, server};
+use crate::questions::{QuestionRef, Reply, server};
 
 /// `pid` receives questions from now on.
 #[rustler::nif]
@@ -13,19 +14,19 @@ fn questions_started(env: Env<'_>, pid: LocalPid) -> Term<'_> {
     atoms::ok().encode(env)
 }
 
-/// The question, for the calling process to run; `given_up` if no caller waits for the reply.
+/// The calling process runs the question; `abandoned` if no caller waits for the reply.
 #[rustler::nif]
-fn question_take<'a>(env: Env<'a>, question: Ref<QuestionRef>) -> Term<'a> {
-    match question.0.take(env) {
-        Some(asked) => asked,
-        None => atoms::given_up().encode(env),
+fn question_begin<'a>(env: Env<'a>, question: Ref<QuestionRef>) -> Term<'a> {
+    match question.0.begin(env.pid()) {
+        true => atoms::ok().encode(env),
+        false => atoms::abandoned().encode(env),
     }
 }
 
 #[rustler::nif]
-fn question_answer<'a>(env: Env<'a>, question: Ref<QuestionRef>, value: Term<'a>) -> Term<'a> {
+fn question_reply<'a>(env: Env<'a>, question: Ref<QuestionRef>, value: Term<'a>) -> Term<'a> {
     if question.0.is_wanted() {
-        question.0.answer(Answer::Value(Terms::copy(value)));
+        question.0.reply(Reply::Value(OwnTerm::copy(value)));
     }
     atoms::ok().encode(env)
 }
@@ -39,8 +40,8 @@ fn question_raise<'a>(
     stacktrace: Term<'a>,
 ) -> Term<'a> {
     if question.0.is_wanted() {
-        let terms = Terms::copy((reason, stacktrace));
-        question.0.answer(Answer::Raised(class, terms));
+        let raised = OwnTerm::copy((reason, stacktrace));
+        question.0.reply(Reply::Raised(class, raised));
     }
     atoms::ok().encode(env)
 }

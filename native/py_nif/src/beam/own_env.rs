@@ -21,7 +21,7 @@ const SPARE: usize = 32 * BATCH;
 
 /// A term in an [`OwnEnv`]; reading it requires that environment.
 #[derive(Clone, Copy)]
-pub struct Kept(ErlNifTerm);
+pub struct EnvTerm(ErlNifTerm);
 
 /// An environment that belongs to no process, empty at first.
 pub struct OwnEnv(*mut ErlNifEnv);
@@ -37,13 +37,13 @@ impl OwnEnv {
     }
 
     /// Copies a term into the environment.
-    pub fn keep(&self, term: impl Encoder) -> Kept {
-        self.with(|env| Kept(term.encode(env).as_c_arg()))
+    pub fn keep(&self, term: impl Encoder) -> EnvTerm {
+        self.with(|env| EnvTerm(term.encode(env).as_c_arg()))
     }
 
     /// As [`keep`](Self::keep), for a term of any other environment.
-    pub fn keep_copy(&self, term: Term<'_>) -> Kept {
-        self.with(|env| Kept(term.in_env(env).as_c_arg()))
+    pub fn keep_copy(&self, term: Term<'_>) -> EnvTerm {
+        self.with(|env| EnvTerm(term.in_env(env).as_c_arg()))
     }
 
     pub fn with<R>(&self, look: impl for<'a> FnOnce(Env<'a>) -> R) -> R {
@@ -55,13 +55,13 @@ impl OwnEnv {
     /// Returns a kept term.
     ///
     /// It must have been kept in this very environment; the few callers ensure that.
-    pub fn load<'a>(&'a self, kept: Kept) -> Term<'a> {
+    pub fn load<'a>(&'a self, kept: EnvTerm) -> Term<'a> {
         // SAFETY: the term is in this environment, which lives as long as the returned term.
         unsafe { Term::new(Env::new(self, self.0), kept.0) }
     }
 
     /// Sends one of its terms to a process, from a thread that is not a scheduler.
-    pub fn send(self, to: &LocalPid, message: Kept) -> bool {
+    pub fn send(self, to: &LocalPid, message: EnvTerm) -> bool {
         if forked::is_copy() {
             return false;
         }
@@ -79,6 +79,36 @@ impl Drop for OwnEnv {
         // SAFETY: ours, and nothing refers to its terms any more.
         unsafe { sys::enif_clear_env(self.0) };
         give_back(self.0);
+    }
+}
+
+/// A term in an environment of its own.
+pub struct OwnTerm {
+    env: OwnEnv,
+    term: EnvTerm,
+}
+
+impl OwnTerm {
+    pub fn copy(term: impl Encoder) -> Self {
+        let env = OwnEnv::new();
+        let term = env.keep(term);
+        OwnTerm { env, term }
+    }
+
+    /// The term that `build` creates in that environment.
+    pub fn build<E>(build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>) -> Result<Self, E> {
+        let env = OwnEnv::new();
+        let term = env.with(|inner| build(inner).map(|term| env.keep(term)))?;
+        Ok(OwnTerm { env, term })
+    }
+
+    pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
+        look(self.env.load(self.term))
+    }
+
+    /// To send the term as a part of a message without another copy.
+    pub fn into_parts(self) -> (OwnEnv, EnvTerm) {
+        (self.env, self.term)
     }
 }
 

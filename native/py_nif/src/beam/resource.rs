@@ -35,14 +35,14 @@ pub struct TypeCell {
     /// back.
     opened: AtomicPtr<ErlNifResourceType>,
     /// The types of all loads that have succeeded, the latest first. New objects get the latest.
-    kept: AtomicPtr<Kept>,
+    kept: AtomicPtr<PinnedType>,
 }
 
 /// A type that has an object forever, so that the VM does not free it. Never freed: there is one
 /// for each load after a purge.
-struct Kept {
+struct PinnedType {
     handle: *mut ErlNifResourceType,
-    earlier: *const Kept,
+    earlier: *const PinnedType,
 }
 
 impl TypeCell {
@@ -62,7 +62,7 @@ impl TypeCell {
         // Acquire: with the Release in `keep`, what the pointer refers to is complete.
         let mut next = self.kept.load(Ordering::Acquire).cast_const();
         std::iter::from_fn(move || {
-            // SAFETY: null or a leaked `Kept`, which is not changed after it was published.
+            // SAFETY: null or a leaked `PinnedType`, which is not changed after it was published.
             let kept = unsafe { next.as_ref() }?;
             next = kept.earlier;
             Some(kept.handle)
@@ -250,7 +250,7 @@ pub fn keep<T: Resource>() {
     // object holds no `T`, but is never decoded or destroyed: only this reference to it exists,
     // and it is never released.
     unsafe { sys::enif_alloc_resource(handle, 0) };
-    let kept = Box::new(Kept {
+    let kept = Box::new(PinnedType {
         handle,
         earlier: cell.kept.load(Ordering::Acquire),
     });

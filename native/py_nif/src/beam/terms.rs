@@ -199,9 +199,9 @@ pub unsafe fn binary_of<'a, T: Resource>(
 }
 
 /// A term that outlives the environment in which it arrived.
-pub struct KeptTerm(Kept);
+pub struct KeptTerm(Storage);
 
-enum Kept {
+enum Storage {
     /// A local pid: by far the most frequent kind, and it needs no environment.
     Local(ErlNifTerm),
     /// The copy is the only term of its environment, and none is added.
@@ -215,28 +215,28 @@ unsafe impl Sync for KeptTerm {}
 impl KeptTerm {
     pub fn new(term: Term<'_>) -> Self {
         if term.decode::<LocalPid>().is_ok() {
-            return KeptTerm(Kept::Local(term.as_c_arg()));
+            return KeptTerm(Storage::Local(term.as_c_arg()));
         }
         let env = OwnedEnv::new();
         let copied = env.run(|env| term.in_env(env).as_c_arg());
-        KeptTerm(Kept::Copied(ManuallyDrop::new(env), copied))
+        KeptTerm(Storage::Copied(ManuallyDrop::new(env), copied))
     }
 
     /// Calls `look` with the term.
     pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
         match &self.0 {
-            Kept::Local(pid) => {
+            Storage::Local(pid) => {
                 // SAFETY: a local pid needs no environment, and `look` is only to read.
                 look(unsafe { Term::new(no_environment(&()), *pid) })
             }
             // SAFETY: the term was copied into this environment by `new`.
-            Kept::Copied(env, term) => env.run(|env| look(unsafe { Term::new(env, *term) })),
+            Storage::Copied(env, term) => env.run(|env| look(unsafe { Term::new(env, *term) })),
         }
     }
 
     fn word(&self) -> Word<'_> {
         match &self.0 {
-            Kept::Local(term) | Kept::Copied(_, term) => Word(*term, PhantomData),
+            Storage::Local(term) | Storage::Copied(_, term) => Word(*term, PhantomData),
         }
     }
 
@@ -245,15 +245,15 @@ impl KeptTerm {
     pub fn in_env<'a>(&self, env: Env<'a>) -> Term<'a> {
         match &self.0 {
             // SAFETY: as in `with`.
-            Kept::Local(pid) => unsafe { Term::new(env, *pid) },
-            Kept::Copied(..) => self.with(|term| term.in_env(env)),
+            Storage::Local(pid) => unsafe { Term::new(env, *pid) },
+            Storage::Copied(..) => self.with(|term| term.in_env(env)),
         }
     }
 }
 
 impl Drop for KeptTerm {
     fn drop(&mut self) {
-        if let Kept::Copied(env, _) = &mut self.0 {
+        if let Storage::Copied(env, _) = &mut self.0 {
             // A forked copy has no VM to return it to.
             if !forked::is_copy() {
                 // SAFETY: dropped once, here.

@@ -7,9 +7,10 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use rustler::{Atom, Encoder, Env, Term};
 
-use super::{calls as erlang_calls, messages as erlang_messages};
+use super::{async_calls, calls, messages as erlang_messages, running_loop};
 use crate::atoms;
 use crate::beam::own_env::OwnEnv;
+use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::Ref;
 use crate::beam::terms::KeptTerm;
 use crate::convert;
@@ -18,7 +19,6 @@ use crate::convert::{Pid, Reference};
 use crate::cpython::process::main_thread;
 use crate::loops::{Posted, Recipient};
 use crate::mailboxes::{Mailbox, MailboxRef};
-use crate::questions::Terms;
 use crate::requests::call_mailbox;
 use crate::requests::call_threads;
 
@@ -54,18 +54,18 @@ impl PyMailbox {
             None => atoms::normal(),
         };
         if owner.is_some() {
-            let Some(running) = erlang_calls::running_loop(py)? else {
+            let Some(running) = running_loop::running_loop(py)? else {
                 return Err(PyRuntimeError::new_err("no running event loop"));
             };
             drop(mailbox.owner.replace(py, owner));
             // A mailbox is created or taken once.
-            let _ = mailbox.recipient.set(erlang_calls::recipient(&running)?);
+            let _ = mailbox.recipient.set(running_loop::recipient(&running)?);
         }
         call_mailbox::mark();
         if made.is_none() {
             let term = Ref::new(MailboxRef(mailbox.clone()));
-            let work = (atoms::call(), atoms::py_actor(), atoms::adopt(), vec![term]);
-            erlang_calls::call_terms(py, Terms::copy((atoms::ask(), work)), None)?;
+            let call = (atoms::call(), atoms::py_actor(), atoms::adopt(), vec![term]);
+            calls::ask(py, OwnTerm::copy(call), None)?;
         }
         Ok(PyMailbox { mailbox, left })
     }
@@ -115,7 +115,7 @@ impl PyMailbox {
     /// Blocks the thread until a message, without the GIL. False after a timeout.
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         convert::in_node()?;
-        let timeout = erlang_calls::seconds(timeout)?;
+        let timeout = calls::seconds(timeout)?;
         let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         let _outside = call_threads::outside()?;
         let main = main_thread::is_this();
@@ -143,16 +143,16 @@ impl PyMailbox {
         let Some(pid) = self.mailbox.process() else {
             return Err(PyRuntimeError::new_err("the mailbox has no process"));
         };
-        let terms = Terms::build(|env| -> PyResult<Term<'_>> {
+        let call = OwnTerm::build(|env| -> PyResult<Term<'_>> {
             let function = named(function)?;
             let args = args
                 .iter()
                 .map(|arg| erlang_messages::destination(env, arg))
                 .collect::<PyResult<Vec<_>>>()?;
-            let work = (atoms::call(), atoms::py_actor(), function, args);
-            Ok((atoms::ask(), work).encode(env))
+            let call = (atoms::call(), atoms::py_actor(), function, args);
+            Ok(call.encode(env))
         })?;
-        erlang_calls::ask_process(py, terms, &pid)
+        async_calls::ask_process(py, call, &pid)
     }
 
     /// From now on `_arrived` reports the death of this process.

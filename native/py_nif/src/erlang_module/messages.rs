@@ -9,9 +9,9 @@ use super::calls;
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::own_env::OwnEnv;
+use crate::beam::own_env::OwnTerm;
 use crate::convert;
 use crate::convert::{Pid, Reference};
-use crate::questions::Terms;
 
 /// Sends a message to a process of this node directly. For a process on another node or an alias,
 /// another process sends it, and this thread waits for that.
@@ -66,18 +66,18 @@ fn send_local(pid: &LocalPid, value: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 fn send_by_process(dest: &Bound<'_, PyAny>, message: &Bound<'_, PyAny>) -> PyResult<()> {
-    let terms = Terms::build(|env| -> PyResult<Term<'_>> {
+    let call = OwnTerm::build(|env| -> PyResult<Term<'_>> {
         let dest = destination(env, dest)?;
         let message = convert::to_term(env, message).map_err(|error| error.within("message"))?;
-        let work = (
+        let call = (
             atoms::call(),
             atoms::erlang(),
             atoms::send(),
             vec![dest, message],
         );
-        Ok((atoms::ask(), work).encode(env))
+        Ok(call.encode(env))
     })?;
-    calls::call_terms(dest.py(), terms, None).map(drop)
+    calls::ask(dest.py(), call, None).map(drop)
 }
 
 /// A pid, an alias, `Name` or `{Name, Node}`, as `erlang:send/2` and `erlang:monitor/2` take them.

@@ -2,10 +2,16 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`calls`] | `erlang.call`, `erlang.async_call`, `erlang.cast`, calls of funs |
+//! | [`calls`] | `erlang.call`, `erlang.cast`, calls of funs |
+//! | [`async_calls`] | `erlang.async_call` |
+//! | [`target`] | the Erlang function to be called |
+//! | [`running_loop`] | the event loop of this thread |
 //! | [`messages`] | `erlang.send` |
 //! | [`mailbox`] | `_native.Mailbox` |
 
+pub mod async_calls;
 pub mod calls;
 pub mod mailbox;
 pub mod messages;
+pub mod running_loop;
+pub mod target;

@@ -16,18 +16,18 @@ use rustler::{Env, LocalPid, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::own_env::OwnEnv;
+use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::beam::terms::{Elements, KeptTerm};
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::spinning;
 use crate::loops::Recipient;
-use crate::questions::Terms;
 
 #[derive(Default)]
 struct State {
-    messages: VecDeque<Terms>,
+    messages: VecDeque<OwnTerm>,
     /// `{Pid, Reason}` of linked processes that have died.
-    exits: VecDeque<Terms>,
+    exits: VecDeque<OwnTerm>,
     /// The processes whose death Python wants to be notified of.
     linked: Vec<KeptTerm>,
     process: Option<LocalPid>,
@@ -63,7 +63,7 @@ impl Mailbox {
     }
 
     pub fn deliver(self: &Arc<Self>, message: Term<'_>) {
-        let message = Terms::copy(message);
+        let message = OwnTerm::copy(message);
         let notify = {
             let mut state = self.state.lock();
             state.messages.push_back(message);
@@ -76,7 +76,7 @@ impl Mailbox {
 
     /// A linked process has died. Returns `false` if Python did not ask to be notified.
     pub fn exit(self: &Arc<Self>, pid: Term<'_>, reason: Term<'_>) -> bool {
-        let (exit, key) = (Terms::copy((pid, reason)), KeptTerm::new(pid));
+        let (exit, key) = (OwnTerm::copy((pid, reason)), KeptTerm::new(pid));
         {
             let mut state = self.state.lock();
             let Some(index) = state.linked.iter().position(|linked| *linked == key) else {
@@ -105,11 +105,11 @@ impl Mailbox {
         self.state.lock().ended
     }
 
-    pub fn take(&self) -> Option<Terms> {
+    pub fn take(&self) -> Option<OwnTerm> {
         self.state.lock().messages.pop_front()
     }
 
-    pub fn take_exit(&self) -> Option<Terms> {
+    pub fn take_exit(&self) -> Option<OwnTerm> {
         self.state.lock().exits.pop_front()
     }
 

@@ -6,10 +6,10 @@
 //! | [`server`] | the process that has questions run (`py_questions`) |
 //! | [`chain`] | which question waits for which, when Erlang calls Python again |
 //!
-//! `erlang_module/calls.rs` creates questions.
+//! `erlang_module` creates questions.
 
 pub mod chain;
 mod question;
 pub mod server;
 
-pub use question::{Answer, Question, QuestionRef, Terms, Waiter, kind_text};
+pub use question::{Question, QuestionRef, Reply, Waiter, kind_text};

@@ -1,8 +1,8 @@
 //! The life of a question.
 //!
 //! ```text
-//! Asked ──> Begun ──> Answered ──> Over    its reply was taken
-//!   └─────────┴─────────────────────┘      no caller waits any more
+//! Sent ──> Running ──> Replied ──> Over    its reply was taken
+//!   └─────────┴───────────────────┘        no caller waits any more
 //! ```
 //!
 //! Erlang holds it as a resource, Python as a plain reference. So when the last term of it is
@@ -15,47 +15,22 @@ use std::time::Instant;
 
 use event_loop::Awaited;
 use pyo3::{Py, PyAny};
-use rustler::{Atom, Encoder, Env, LocalPid, Term};
+use rustler::{Atom, LocalPid};
 
 use super::chain;
 use super::chain::Chain;
 use crate::atoms;
 use crate::beam::message::Sender;
-use crate::beam::own_env::{Kept, OwnEnv};
+use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::spinning;
 use crate::loops::Recipient;
 
-/// A term in an environment of its own.
-pub struct Terms {
-    env: OwnEnv,
-    term: Kept,
-}
-
-impl Terms {
-    pub fn copy(term: impl Encoder) -> Self {
-        let env = OwnEnv::new();
-        let term = env.keep(term);
-        Terms { env, term }
-    }
-
-    /// The term that `build` creates in that environment.
-    pub fn build<E>(build: impl for<'a> FnOnce(Env<'a>) -> Result<Term<'a>, E>) -> Result<Self, E> {
-        let env = OwnEnv::new();
-        let term = env.with(|inner| build(inner).map(|term| env.keep(term)))?;
-        Ok(Terms { env, term })
-    }
-
-    pub fn with<R>(&self, look: impl FnOnce(Term<'_>) -> R) -> R {
-        look(self.env.load(self.term))
-    }
-}
-
-pub enum Answer {
-    Value(Terms),
+pub enum Reply {
+    Value(OwnTerm),
     /// `error`, `exit` or `throw`, and `{Reason, Stacktrace}`.
-    Raised(Atom, Terms),
+    Raised(Atom, OwnTerm),
     /// The process that was to reply is gone.
     Lost,
 }
@@ -66,20 +41,19 @@ pub enum Waiter {
     Thread,
     /// A future of this loop.
     Loop(Recipient, GilCell<Option<Py<PyAny>>>),
-    Nobody,
 }
 
-enum Life {
-    Asked(Terms),
+enum QuestionState {
+    Sent,
     /// This process runs it.
-    Begun(LocalPid),
-    Answered(Answer),
+    Running(LocalPid),
+    Replied(Reply),
     Over,
 }
 
-impl Life {
+impl QuestionState {
     fn is_open(&self) -> bool {
-        matches!(self, Life::Asked(_) | Life::Begun(_))
+        matches!(self, QuestionState::Sent | QuestionState::Running(_))
     }
 }
 
@@ -88,85 +62,72 @@ pub struct Question {
     /// What waits for this reply and so cannot run Python code meanwhile.
     pub chain: Chain,
     /// Its lock is never held while a term is copied or Python runs.
-    life: Awaited<Life>,
+    state: Awaited<QuestionState>,
 }
 
 impl Question {
-    pub fn new(terms: Terms, waiter: Waiter, chain: Chain) -> Arc<Self> {
+    pub fn new(waiter: Waiter, chain: Chain) -> Arc<Self> {
         Arc::new(Question {
             waiter,
             chain,
-            life: Awaited::new(Life::Asked(terms)),
+            state: Awaited::new(QuestionState::Sent),
         })
     }
 
-    /// The terms of the question, for the calling process, which runs it. `None`: no caller waits.
-    pub fn take<'a>(self: &Arc<Self>, env: Env<'a>) -> Option<Term<'a>> {
-        let pid = env.pid();
-        let terms = {
-            let mut life = self.life.lock();
-            match std::mem::replace(&mut *life, Life::Over) {
-                Life::Asked(terms) => {
-                    *life = Life::Begun(pid);
-                    chain::begun(pid, self);
-                    terms
-                }
-                other => {
-                    *life = other;
-                    return None;
-                }
-            }
-        };
-        Some(terms.with(|term| term.in_env(env)))
+    /// The process `pid` runs it from now on. Returns `false` if no caller waits any more.
+    pub fn begin(self: &Arc<Self>, pid: LocalPid) -> bool {
+        let mut state = self.state.lock();
+        let begins = matches!(*state, QuestionState::Sent);
+        if begins {
+            *state = QuestionState::Running(pid);
+            chain::begun(pid, self);
+        }
+        begins
     }
 
     pub fn is_wanted(&self) -> bool {
-        self.life.lock().is_open()
+        self.state.lock().is_open()
     }
 
     /// Sets the reply; later ones are dropped. From any thread.
-    pub fn answer(self: &Arc<Self>, answer: Answer) {
+    pub fn reply(self: &Arc<Self>, reply: Reply) {
         {
-            let mut life = self.life.lock();
-            match &*life {
-                Life::Asked(_) => {}
-                Life::Begun(pid) => chain::ended(pid, self),
-                Life::Answered(_) | Life::Over => return,
+            let mut state = self.state.lock();
+            match &*state {
+                QuestionState::Sent => {}
+                QuestionState::Running(pid) => chain::ended(pid, self),
+                QuestionState::Replied(_) | QuestionState::Over => return,
             }
-            *life = match self.waiter {
-                Waiter::Nobody => Life::Over,
-                _ => Life::Answered(answer),
-            };
+            *state = QuestionState::Replied(reply);
         }
         match &self.waiter {
-            Waiter::Thread => self.life.tell(),
+            Waiter::Thread => self.state.tell(),
             Waiter::Loop(recipient, _) => recipient.post(self.clone()),
-            Waiter::Nobody => {}
         }
     }
 
     /// Waits for the reply; returns `false` if it has not come by `until`.
     pub fn wait(&self, until: Option<Instant>) -> bool {
-        spinning::wait(&self.life, until, |life| !life.is_open())
+        spinning::wait(&self.state, until, |state| !state.is_open())
     }
 
-    pub fn take_answer(&self) -> Option<Answer> {
-        let mut life = self.life.lock();
-        match std::mem::replace(&mut *life, Life::Over) {
-            Life::Answered(answer) => Some(answer),
+    pub fn take_reply(&self) -> Option<Reply> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, QuestionState::Over) {
+            QuestionState::Replied(reply) => Some(reply),
             other => {
-                *life = other;
+                *state = other;
                 None
             }
         }
     }
 
     /// The caller no longer waits. Returns the process that runs the question, if there is one.
-    pub fn give_up(self: &Arc<Self>) -> Option<LocalPid> {
+    pub fn abandon(self: &Arc<Self>) -> Option<LocalPid> {
         // The old state is dropped after the lock is released.
-        let before = std::mem::replace(&mut *self.life.lock(), Life::Over);
+        let before = std::mem::replace(&mut *self.state.lock(), QuestionState::Over);
         match before {
-            Life::Begun(pid) => {
+            QuestionState::Running(pid) => {
                 chain::ended(&pid, self);
                 Some(pid)
             }
@@ -185,11 +146,11 @@ impl Resource for QuestionRef {
         &CELL
     }
     fn destroy(self, _sender: Sender<'_>) {
-        self.0.answer(Answer::Lost);
+        self.0.reply(Reply::Lost);
     }
 }
 
-/// `error`, `exit`, `throw`: what [`Answer::Raised`] begins with.
+/// `error`, `exit`, `throw`: what [`Reply::Raised`] begins with.
 pub fn kind_text(kind: Atom) -> &'static str {
     if kind == atoms::exit() {
         "exit"

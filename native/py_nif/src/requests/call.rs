@@ -11,7 +11,7 @@ use super::function::{Function, FunctionRef};
 use super::plain::PlainArguments;
 use super::request::{ReplyTo, Request};
 use crate::atoms;
-use crate::beam::own_env::{Kept, OwnEnv};
+use crate::beam::own_env::{EnvTerm, OwnEnv};
 use crate::beam::resource::Ref;
 use crate::beam::terms::Elements;
 use crate::questions::{Question, chain};
@@ -37,14 +37,14 @@ pub enum Input {
     Nothing,
     /// Arguments, and no keyword arguments.
     Plain(PlainArguments),
-    Copied(Terms),
+    Copied(CopiedArguments),
 }
 
 /// Arguments and keyword arguments of a call, the variables of an eval.
-pub struct Terms {
+pub struct CopiedArguments {
     env: OwnEnv,
-    args: Option<Kept>,
-    kwargs: Option<Kept>,
+    args: Option<EnvTerm>,
+    kwargs: Option<EnvTerm>,
 }
 
 impl Call {
@@ -109,7 +109,7 @@ impl Input {
             (None, None) => Input::Nothing,
             _ => {
                 let env = OwnEnv::new();
-                Input::Copied(Terms {
+                Input::Copied(CopiedArguments {
                     args: args.map(|args| env.keep_copy(args)),
                     kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
                     env,
@@ -119,7 +119,7 @@ impl Input {
     }
 }
 
-impl Terms {
+impl CopiedArguments {
     pub fn args(&self) -> Option<Term<'_>> {
         self.args.map(|args| self.env.load(args))
     }

@@ -36,7 +36,7 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message;
 use crate::beam::message::Sender;
-use crate::beam::own_env::{Kept, OwnEnv};
+use crate::beam::own_env::{EnvTerm, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::loops::Origin;
 use crate::loops::registry;
@@ -89,7 +89,7 @@ struct PendingReply {
     to: LocalPid,
     env: OwnEnv,
     /// `None` for a stream, which is its own token.
-    token: Option<Kept>,
+    token: Option<EnvTerm>,
 }
 
 /// The process that gets the reply.
