@@ -8,6 +8,7 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([
     large_binaries_are_shared/1,
+    views_share_their_binary/1,
     handles_keep_their_objects/1,
     atoms_are_one_object_each/1,
     atoms_from_python_are_limited/1,
@@ -60,6 +61,32 @@ told_when_gone() ->
     "gone = []\n"
     "class Big(bytes):\n"
     "    def __del__(self): gone.append(1)\n".
+
+views_share_their_binary(_Config) ->
+    python_values:in_node(fun() ->
+        ok = python_values:exec("kept = []\n"),
+        Reader = spawn_link(fun() ->
+            Big = binary:copy(<<7>>, 20_000_000),
+            Views = [{view, Big} || _ <- lists:seq(1, 100)],
+            {ok, none} = python_values:eval("kept.extend(views)", #{views => Views}),
+            receive
+                {stop, From} -> From ! stopped
+            end
+        end),
+        eventually:is({ok, 100}, fun() -> python_values:eval("len(kept)") end),
+        ?assert(erlang:memory(binary) < 100_000_000),
+        ?assert(leak_check:resident_bytes() < 500_000_000),
+        Reader ! {stop, self()},
+        receive
+            stopped -> ok
+        end,
+        %% The binary lives on in Python alone.
+        ok = python_values:exec("part = kept[-1][-3:]\nkept.clear()\n"),
+        ?assertEqual({ok, <<7, 7, 7>>}, python_values:eval("part")),
+        ?assert(erlang:memory(binary) > 20_000_000),
+        ok = python_values:exec("del part\n"),
+        eventually:is(true, fun() -> erlang:memory(binary) < 20_000_000 end)
+    end).
 
 handles_keep_their_objects(_Config) ->
     python_values:in_node(fun() ->
@@ -284,13 +311,17 @@ memory_stays(_Config) ->
             "import datetime, decimal\n"
             "value = {'a': [1, 2.5, None, True], Atom('b'): ('text', b'bytes', 2**100),\n"
             "         'c': {1, 2}, 'd': decimal.Decimal('1.5'), 'e': erlang.BitString(b'a', 3),\n"
-            "         'f': erlang.Handle(print), 'g': datetime.datetime.now(), 'h': ref}\n"
+            "         'f': erlang.Handle(print), 'g': datetime.datetime.now(), 'h': ref,\n"
+            "         'i': {frozenset({(1,)}): {decimal.Decimal(2)}}, 'j': (Atom('view'), b'\\xff'),\n"
+            "         'k': [(Atom('date'), (2024, 2, 29)), range(3), {1: 2}.keys()]}\n"
+            "wrong = [value, (Atom('set'), [1, [2]])]\n"
             "bad = [value, {'x': object()}]\n"
             "def convert(count):\n"
             "    for _ in range(count):\n"
             "        py_event_loop._echo(value)\n"
-            "        try: py_event_loop._echo(bad)\n"
-            "        except ValueError: pass\n",
+            "        for each in bad, wrong:\n"
+            "            try: py_event_loop._echo(each)\n"
+            "            except ValueError: pass\n",
             #{ref => make_ref()}
         ),
         {ok, none} = python_values:eval("convert(5_000)"),

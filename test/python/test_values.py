@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import copy
 import dataclasses
 import datetime
-import decimal
 import enum
 import gc
+import io
 import os
+import pathlib
+import sys
 import threading
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import erlang
+import pydantic
 import pytest
 from erlang import Atom, BitString, ConversionError, Handle
 from erlang_loop._native import _echo
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as numpy_strategies
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 atoms = st.sampled_from(["ok", "error", "", "with space", "ζ", "Ünïcode"]).map(Atom)
@@ -78,32 +83,138 @@ def test_bytes_come_back_as_text_or_not_at_all(data: bytes, kind: Callable[[byte
     assert _echo((Atom("bytes"), kind(data))) == data
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.frozensets(st.integers() | st.text("abc", max_size=5)))
-def test_sets_are_tagged_lists(value: frozenset[Any]) -> None:
-    tag, members = _echo(value)
-    assert tag == Atom("set")
-    assert len(members) == len(value)
-    assert set(members) == value
+# In a zone of whole seconds, as Erlang gets them.
+zones = st.integers(-86_399, 86_399).map(
+    lambda seconds: datetime.timezone(datetime.timedelta(seconds=seconds))
+)
+hashable_tagged = (
+    st.datetimes(timezones=st.none() | st.just(datetime.UTC) | zones)
+    | st.dates()
+    | st.times()
+    | st.timedeltas()
+    | st.decimals(allow_nan=False)
+    | st.uuids()
+    | st.fractions()
+    | st.complex_numbers(allow_nan=False, allow_infinity=False)
+)
+members = st.recursive(
+    hashable_tagged | st.none() | text | bit_strings,
+    lambda inner: st.frozensets(inner, max_size=4) | st.lists(inner, max_size=3).map(tuple),
+    max_leaves=8,
+)
+tagged_values = st.recursive(
+    members,
+    lambda inner: (
+        st.sets(members, max_size=4)
+        | st.lists(inner, max_size=4)
+        | st.dictionaries(members, inner, max_size=4)
+    ),
+    max_leaves=15,
+)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.datetimes(timezones=st.none() | st.just(datetime.UTC)))
-def test_datetimes_are_tagged_tuples(value: datetime.datetime) -> None:
-    tag, (date, time), micro, offset = _echo(value)
-    assert tag == Atom("datetime")
-    zone = None if offset is None else datetime.timezone(datetime.timedelta(seconds=offset))
-    assert datetime.datetime(*date, *time, micro, zone) == value
+@settings(max_examples=500, deadline=None)
+@given(tagged_values)
+def test_what_goes_out_tagged_comes_in_again(value: Any) -> None:
+    back = _echo(value)
+    assert type(back) is type(value)
+    assert back == value
+    # And out and in once more.
+    assert _echo([back]) == [value]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.timedeltas(), st.decimals(), st.uuids())
-def test_other_tagged_values(
-    delta: datetime.timedelta, number: decimal.Decimal, identity: uuid.UUID
-) -> None:
-    assert _echo(delta) == ("timedelta", delta.days, delta.seconds, delta.microseconds)
-    assert _echo(number) == ("decimal", str(number))
-    assert _echo(identity) == ("uuid", str(identity))
+arrays = numpy_strategies.arrays(
+    numpy_strategies.boolean_dtypes()
+    | numpy_strategies.integer_dtypes(endianness="?")
+    | numpy_strategies.floating_dtypes(endianness="?")
+    | numpy_strategies.complex_number_dtypes(endianness="?")
+    | numpy_strategies.datetime64_dtypes(endianness="?")
+    | numpy_strategies.byte_string_dtypes(max_len=5)
+    | numpy_strategies.unicode_string_dtypes(max_len=5, endianness="?"),
+    numpy_strategies.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(arrays, st.booleans())
+def test_arrays_come_in_again(value: Any, transposed: bool) -> None:
+    value = value.T if transposed else value
+    back = _echo({"array": value})["array"]
+    assert (back.dtype, back.shape) == (value.dtype, value.shape)
+    assert back.tobytes() == value.tobytes()
+    assert not back.flags.writeable
+    assert _echo(back).tobytes() == value.tobytes()
+
+
+def test_an_array_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = [(Atom("ndarray"), "u1", (2,), "ab")]
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(ConversionError, match=r"value\[0\]: an array needs numpy"):
+        _echo(value)
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 100_000])
+def test_a_view_is_the_memory_of_the_binary(size: int) -> None:
+    data = bytes(index % 256 for index in range(size))
+    view = _echo((Atom("view"), data))
+    assert isinstance(view, memoryview)
+    assert (view.readonly, view.nbytes, bytes(view)) == (True, size, data)
+    with pytest.raises(TypeError, match="read-only"):
+        view[:0] = b""
+    with pytest.raises(TypeError, match="read-write"):
+        io.BytesIO(b"abc").readinto(view)
+    # A part outlives the rest, on any thread.
+    part = view[size // 2 :]
+    del view
+    gc.collect()
+    last = threading.Thread(target=lambda kept: kept.release(), args=(memoryview(part),))
+    last.start()
+    last.join()
+    assert bytes(part) == data[size // 2 :]
+
+
+class Route(pydantic.BaseModel):
+    path: pathlib.PurePosixPath
+    methods: set[str] = {"GET"}
+
+
+def test_models_of_pydantic() -> None:
+    class Model(pydantic.BaseModel):
+        name: str
+        routes: list[Route] = []
+        when: datetime.date | None = None
+
+    model = Model(name="a", routes=[Route(path=pathlib.PurePosixPath("/x"))])
+    expected = {"name": "a", "routes": [{"path": "/x", "methods": {"GET"}}], "when": None}
+    assert _echo(model) == expected
+    assert _echo([Model(name="b", when=datetime.date(2024, 1, 1))])[0]["when"].year == 2024
+    with pytest.raises(ConversionError, match="cannot send <class"):
+        _echo(Model)
+
+
+def test_wrappers_and_views() -> None:
+    assert _echo(collections.deque([1, (2,)], maxlen=2)) == [1, (2,)]
+    assert _echo(array.array("u", "text")) == "text"
+    assert _echo(os.environ.copy().items()) == list(os.environ.items())
+    assert _echo(pathlib.Path("a") / "b") == "a/b"
+    with pytest.raises(ConversionError, match="lone surrogates"):
+        _echo([pathlib.Path(os.fsdecode(b"\xff"))])
+    for length in (30_000_001, 2**80):
+        with pytest.raises(ConversionError, match=r'value\["x"\]: more than 30,000,000'):
+            _echo({"x": range(length)})
+    endless: Any = collections.UserList()
+    endless.data = endless
+    with pytest.raises(ConversionError, match=r"cannot send <class 'collections\.UserList'>"):
+        _echo(endless)
+
+
+def test_a_deque_that_cannot_be_iterated_is_that_exception() -> None:
+    class Odd(collections.deque):  # type: ignore[type-arg]
+        def __iter__(self) -> Any:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        _echo([Odd()])
 
 
 @settings(max_examples=200, deadline=None)

@@ -147,6 +147,8 @@ rustler::atoms! {
     datetime,
     decimal,
     false_ = "false",
+    fraction,
+    frozenset,
     ndarray,
     nil,
     none,
@@ -155,6 +157,7 @@ rustler::atoms! {
     timedelta,
     true_ = "true",
     uuid,
+    view,
 
     // exceptions
     cause,

@@ -7,6 +7,7 @@
 //! | [`resource`] | Rust values that the VM counts references to |
 //! | [`select`] | the VM's poller |
 //! | [`terms`] | taking terms apart and building them without copies |
+//! | [`kept_binary`] | binaries whose memory Python uses |
 //! | [`own_env`] | environments in which our own threads keep terms |
 //! | [`errno`], [`signal`] | error numbers and signals under their Erlang names |
 //! | [`fd`] | file descriptors by number |
@@ -19,6 +20,7 @@ pub mod errno;
 pub mod fd;
 pub mod forked;
 pub mod imports;
+pub mod kept_binary;
 pub mod message;
 pub mod names;
 pub mod own_env;

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::error::ConvertError;
+
 /// Bytes of an integer. Printing one of this size takes Python minutes.
 static INTEGER_BYTES: AtomicUsize = AtomicUsize::new(1 << 20);
 
@@ -32,6 +34,10 @@ pub fn parts() -> usize {
 
 pub fn atoms() -> usize {
     ATOMS.load(Relaxed)
+}
+
+pub fn too_many(limit: usize) -> ConvertError {
+    ConvertError::refused(format!("more than {} values in one", printed(limit)))
 }
 
 /// `30,000,000`

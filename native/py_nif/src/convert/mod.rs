@@ -13,7 +13,8 @@
 //! | [`named`] | arguments, results and exceptions of requests |
 //! | [`atoms`], [`integers`], [`bit_string`], [`shared_bytes`] | leaves |
 //! | [`opaque`], [`handle`] | pids, references, ports, funs in Python; Python objects in Erlang |
-//! | [`rare_types`] | enums, dataclasses, dates, numpy |
+//! | [`types`] | enums, dataclasses, dates, numpy |
+//! | [`views`] | the memory of binaries in Python |
 //! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
 //! | [`limits`] | how large values may be |
 
@@ -26,10 +27,11 @@ mod integers;
 pub mod limits;
 pub mod named;
 mod opaque;
-mod rare_types;
 mod shared_bytes;
 mod to_python;
 mod to_term;
+mod types;
+mod views;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -2,11 +2,12 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 use rustler::{Atom, Binary, MapIterator, Term, TermType};
 
 use super::error::{ConvertError, Step, key_text, shortened};
 use super::opaque::{Fun, Pid, Port, Ref};
+use super::types::incoming::{self, Tagged};
 use super::{MAX_DEPTH, atoms, bit_string, handle, integers};
 use crate::beam::terms::Elements;
 use crate::cpython::collector;
@@ -47,6 +48,7 @@ enum Frame<'a, 'py> {
     List {
         rest: Term<'a>,
         taken: usize,
+        becomes: Sequence,
     },
     Tuple {
         elements: Elements<'a>,
@@ -61,6 +63,14 @@ enum Frame<'a, 'py> {
         dict: Bound<'py, PyDict>,
         size: usize,
     },
+}
+
+/// What the elements of a list become.
+#[derive(Clone, Copy, PartialEq)]
+enum Sequence {
+    List,
+    Set,
+    FrozenSet,
 }
 
 /// Converts a leaf or opens a container.
@@ -83,10 +93,7 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
                     "an improper list has no form in Python",
                 ));
             }
-            return Ok(Opened::Inside(Frame::List {
-                rest: term,
-                taken: 0,
-            }));
+            return Ok(elements_of(term, Sequence::List));
         }
         TermType::Tuple => return open_tuple(py, term),
         TermType::Map => {
@@ -132,7 +139,15 @@ fn text<'py>(py: Python<'py>, binary: &Binary<'_>) -> Result<Bound<'py, PyAny>, 
     }
 }
 
-/// Opens a tuple; `{bytes, Binary}` is a leaf.
+fn elements_of<'a, 'py>(list: Term<'a>, becomes: Sequence) -> Opened<'a, 'py> {
+    Opened::Inside(Frame::List {
+        rest: list,
+        taken: 0,
+        becomes,
+    })
+}
+
+/// Opens a tuple; `{bytes, Binary}` and other tagged values are leaves.
 #[inline]
 fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
     let elements = Elements::of(term).ok_or_else(|| unknown(term))?;
@@ -143,7 +158,12 @@ fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py
     {
         return Ok(Opened::Leaf(PyBytes::new(py, binary.as_slice()).into_any()));
     }
-    Ok(Opened::Inside(Frame::Tuple { elements, taken: 0 }))
+    Ok(match incoming::open(py, &elements)? {
+        Tagged::No => Opened::Inside(Frame::Tuple { elements, taken: 0 }),
+        Tagged::Value(value) => Opened::Leaf(value),
+        Tagged::Set(members) => elements_of(members, Sequence::Set),
+        Tagged::FrozenSet(members) => elements_of(members, Sequence::FrozenSet),
+    })
 }
 
 struct Walk<'a, 'py> {
@@ -215,9 +235,12 @@ impl<'a, 'py> Walk<'a, 'py> {
     fn close(&mut self) -> Result<Bound<'py, PyAny>, ConvertError> {
         let frame = self.frames.pop().expect("called for the last frame");
         match frame {
-            Frame::List { taken, .. } => {
+            Frame::List { taken, becomes, .. } => {
                 let elements = self.values.drain(self.values.len() - taken..);
-                Ok(PyList::new(self.py, elements)?.into_any())
+                match becomes {
+                    Sequence::List => Ok(PyList::new(self.py, elements)?.into_any()),
+                    _ => set(self.py, elements.collect(), becomes),
+                }
             }
             Frame::Tuple { taken, .. } => {
                 let elements = self.values.drain(self.values.len() - taken..);
@@ -236,20 +259,43 @@ impl<'a, 'py> Walk<'a, 'py> {
     }
 }
 
+fn set<'py>(
+    py: Python<'py>,
+    members: Vec<Bound<'py, PyAny>>,
+    becomes: Sequence,
+) -> Result<Bound<'py, PyAny>, ConvertError> {
+    let count = members.len();
+    let set = match becomes {
+        Sequence::FrozenSet => PyFrozenSet::new(py, members).map(Bound::into_any),
+        _ => PySet::new(py, members).map(Bound::into_any),
+    };
+    let set = set.map_err(|error| unhashable(py, "a member of a set", error))?;
+    match set.len()? == count {
+        true => Ok(set),
+        false => Err(ConvertError::refused(
+            "two members of the set are equal in Python, as are an atom and a binary of the same \
+             text, 1 and 1.0, or 1 and true",
+        )),
+    }
+}
+
 fn put<'py>(
     dict: &Bound<'py, PyDict>,
     key: Bound<'py, PyAny>,
     value: Bound<'py, PyAny>,
 ) -> Result<(), ConvertError> {
-    dict.set_item(&key, value).map_err(|error| {
-        match error.is_instance_of::<PyTypeError>(dict.py()) {
-            true => ConvertError::refused(format!(
-                "a key with a list or a map in it cannot be one in Python ({})",
-                error.value(dict.py())
-            )),
-            false => error.into(),
-        }
-    })
+    dict.set_item(&key, value)
+        .map_err(|error| unhashable(dict.py(), "a key", error))
+}
+
+fn unhashable(py: Python<'_>, what: &str, error: PyErr) -> ConvertError {
+    match error.is_instance_of::<PyTypeError>(py) {
+        true => ConvertError::refused(format!(
+            "{what} with a list, a set or a map in it cannot be one in Python ({})",
+            error.value(py)
+        )),
+        false => error.into(),
+    }
 }
 
 impl<'a> Frame<'a, '_> {
@@ -274,13 +320,18 @@ impl<'a> Frame<'a, '_> {
         }
     }
 
-    /// Whether the element taken last is a key.
+    /// Whether the element taken last is a key or a member of a set: Python hashes it.
     fn at_key(&self) -> bool {
-        matches!(self, Frame::Map { key: None, .. })
+        match self {
+            Frame::Map { key, .. } => key.is_none(),
+            Frame::List { becomes, .. } => *becomes != Sequence::List,
+            Frame::Tuple { .. } => false,
+        }
     }
 
     fn step(&self) -> Step {
         match self {
+            Frame::List { becomes, .. } if *becomes != Sequence::List => Step::Member,
             Frame::List { taken, .. } | Frame::Tuple { taken, .. } => Step::Index(*taken),
             Frame::Map { key: Some(key), .. } => Step::Key(key_text(key)),
             Frame::Map { now, .. } => Step::KeyItself(

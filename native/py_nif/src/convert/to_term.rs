@@ -11,8 +11,7 @@ use super::bit_string::BitString;
 use super::error::{ConvertError, Step, key_text, type_name};
 use super::handle::Handle;
 use super::opaque::{Fun, Pid, Port, Ref};
-use super::rare_types;
-use super::rare_types::Rare;
+use super::types::outgoing::{self, Rare};
 use super::{MAX_DEPTH, atoms, bit_string, integers, limits, shared_bytes};
 use crate::atoms as names;
 use crate::beam::terms;
@@ -103,6 +102,7 @@ enum Shape {
     List,
     Tuple,
     Set,
+    FrozenSet,
     /// Keys and values alternate.
     Map,
     /// Becomes a map whose keys are the names of fields.
@@ -174,7 +174,7 @@ fn open_other<'a, 'py>(
         return open_subclass(env, value);
     } else {
         // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
-        match rare_types::find(env, value)? {
+        match outgoing::find(env, value)? {
             Rare::Term(term) => term,
             // An Enum's value may be an Enum, but not endlessly.
             Rare::Instead(other) if stand_ins < 8 => return open(env, &other, stand_ins + 1),
@@ -205,10 +205,10 @@ fn open_subclass<'a, 'py>(
         return Ok(inside(value, Shape::Map, items(dict)));
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         shared_bytes::of_bytes(env, bytes)
-    } else if value.cast::<PySet>().is_ok() || value.cast::<PyFrozenSet>().is_ok() {
-        // Uses Python's own iterator, which raises if a subclass does, or if the set changes.
-        let members = value.try_iter()?.collect::<PyResult<_>>()?;
-        return Ok(inside(value, Shape::Set, Children::Taken(members)));
+    } else if value.cast::<PySet>().is_ok() {
+        return Ok(inside(value, Shape::Set, members(value)?));
+    } else if value.cast::<PyFrozenSet>().is_ok() {
+        return Ok(inside(value, Shape::FrozenSet, members(value)?));
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
         shared_bytes::of_bytearray(env, bytes)
     } else if value.cast::<PyMemoryView>().is_ok() {
@@ -223,6 +223,11 @@ fn open_subclass<'a, 'py>(
     } else {
         return Err(unknown(value));
     }))
+}
+
+/// Uses Python's own iterator, which raises if a subclass does, or if the set changes.
+fn members<'py>(set: &Bound<'py, PyAny>) -> PyResult<Children<'py>> {
+    Ok(Children::Taken(set.try_iter()?.collect::<PyResult<_>>()?))
 }
 
 fn is_built_in(value: &Bound<'_, PyAny>) -> bool {
@@ -332,10 +337,7 @@ impl<'a, 'py> Walk<'a, 'py> {
             self.words.push(term.into());
             self.count += 1;
             if self.count > self.limit {
-                let limit = limits::printed(self.limit);
-                return Err(ConvertError::refused(format!(
-                    "more than {limit} values in one"
-                )));
+                return Err(limits::too_many(self.limit));
             }
         }
     }
@@ -380,12 +382,16 @@ impl<'a, 'py> Walk<'a, 'py> {
                 ));
             }
             Shape::Tuple => terms::tuple(self.env, words),
-            Shape::Set => {
+            Shape::Set | Shape::FrozenSet => {
                 terms::sort(words);
                 if let Some(twice) = same_neighbours(words) {
                     return Err(same("members of a set", twice.term(self.env)));
                 }
-                (names::set(), terms::list(self.env, words)).encode(self.env)
+                let tag = match shape {
+                    Shape::Set => names::set(),
+                    _ => names::frozenset(),
+                };
+                (tag, terms::list(self.env, words)).encode(self.env)
             }
             Shape::Map | Shape::Fields => {
                 // Move keys to the front and values behind them.
@@ -455,7 +461,7 @@ impl<'py> Frame<'py> {
         };
         match self.shape {
             Shape::List | Shape::Tuple => Step::Index(index),
-            Shape::Set => Step::Member,
+            Shape::Set | Shape::FrozenSet => Step::Member,
             Shape::Map if index.is_multiple_of(2) => Step::KeyItself(text(index)),
             Shape::Map => Step::Key(text(index - 1)),
             Shape::Fields => Step::Field(text(index & !1).trim_matches('"').to_owned()),

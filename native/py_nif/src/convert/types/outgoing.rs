@@ -1,21 +1,24 @@
-//! Types of the standard library and numpy as terms. Erlang has no such types, so they arrive as
-//! tagged tuples, and come back to Python as such tuples.
+//! Types of the standard library as terms: tagged tuples, which [`super::incoming`] converts back,
+//! or the plain value that stands for such an object.
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    PyBytes, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyString, PyTime,
-    PyTimeAccess, PyTuple, PyType, PyTzInfoAccess,
+    PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess, PyDict, PyDictItems, PyDictKeys,
+    PyDictValues, PyList, PyMappingProxy, PyRange, PyString, PyTime, PyTimeAccess, PyTuple, PyType,
+    PyTzInfoAccess,
 };
 use rustler::{Encoder, Env, Term};
 
-use super::error::{ConvertError, type_name};
-use super::shared_bytes;
+use super::super::error::{ConvertError, type_name};
+use super::super::{integers, limits, shared_bytes};
+use super::numpy;
 use crate::atoms;
 
 pub enum Rare<'a, 'py> {
     Term(Term<'a>),
-    /// Another value takes its place: that of an Enum or a numpy scalar.
+    /// Another value takes its place: that of an Enum or a numpy scalar, the list of a deque.
     Instead(Bound<'py, PyAny>),
     /// The fields of a dataclass: names and values alternate.
     Fields(Vec<Bound<'py, PyAny>>),
@@ -62,27 +65,103 @@ pub fn find<'a, 'py>(
     if class.is_subclass(uuid_class(py)?)? {
         return Ok(Rare::Term(tagged_text(env, atoms::uuid(), value)?));
     }
-    numpy(env, value)
+    match numpy::find(env, value)? {
+        Rare::Unknown => find_rarer(env, value, &class),
+        found => Ok(found),
+    }
 }
 
-fn enum_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "enum", "Enum")
+fn find_rarer<'a, 'py>(
+    env: Env<'a>,
+    value: &Bound<'py, PyAny>,
+    class: &Bound<'py, PyType>,
+) -> Result<Rare<'a, 'py>, ConvertError> {
+    let py = value.py();
+    if value.cast::<PyRange>().is_ok()
+        || value.cast::<PyDictKeys>().is_ok()
+        || value.cast::<PyDictValues>().is_ok()
+        || value.cast::<PyDictItems>().is_ok()
+        || class.is_subclass(deque_class(py)?)?
+    {
+        return Ok(Rare::Instead(listed(value)?));
+    }
+    if class.is_subclass(path_class(py)?)? {
+        return Ok(Rare::Instead(value.str()?.into_any()));
+    }
+    if value.cast::<PyMappingProxy>().is_ok() || class.is_subclass(chain_map_class(py)?)? {
+        return Ok(Rare::Instead(py.get_type::<PyDict>().call1((value,))?));
+    }
+    for wrapper in wrapper_classes(py)? {
+        if class.is_subclass(wrapper)? {
+            return Ok(Rare::Instead(value.getattr("data")?));
+        }
+    }
+    if class.is_subclass(array_class(py)?)? {
+        let is_text = matches!(value.getattr("typecode")?.extract()?, 'u' | 'w');
+        let method = if is_text { "tounicode" } else { "tolist" };
+        return Ok(Rare::Instead(value.call_method0(method)?));
+    }
+    if class.is_subclass(fraction_class(py)?)? {
+        let part = |name| -> Result<Term<'a>, ConvertError> {
+            let part = value.getattr(name)?.cast_into().map_err(PyErr::from)?;
+            integers::to_term(env, &part)
+        };
+        let (numerator, denominator) = (part("numerator")?, part("denominator")?);
+        return Ok(Rare::Term(
+            (atoms::fraction(), numerator, denominator).encode(env),
+        ));
+    }
+    // A model of pydantic.
+    if class.hasattr("__pydantic_core_schema__")? && class.hasattr("model_dump")? {
+        return Ok(Rare::Instead(value.call_method0("model_dump")?));
+    }
+    Ok(Rare::Unknown)
 }
 
-fn decimal_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "decimal", "Decimal")
+/// The limit is checked before memory is used: a range may have any length.
+fn listed<'py>(value: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    let limit = limits::parts();
+    match value.len() {
+        Ok(length) if length <= limit => Ok(value.py().get_type::<PyList>().call1((value,))?),
+        Err(error) if !error.is_instance_of::<PyOverflowError>(value.py()) => Err(error.into()),
+        _ => Err(limits::too_many(limit)),
+    }
 }
 
-fn uuid_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(py, "uuid", "UUID")
+/// The class of this name, imported once.
+macro_rules! class {
+    ($function:ident, $module:literal, $name:literal) => {
+        pub fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+            CLASS.import(py, $module, $name)
+        }
+    };
+}
+
+class!(enum_class, "enum", "Enum");
+class!(decimal_class, "decimal", "Decimal");
+class!(uuid_class, "uuid", "UUID");
+class!(fraction_class, "fractions", "Fraction");
+class!(path_class, "pathlib", "PurePath");
+class!(deque_class, "collections", "deque");
+class!(chain_map_class, "collections", "ChainMap");
+class!(user_dict_class, "collections", "UserDict");
+class!(user_list_class, "collections", "UserList");
+class!(user_string_class, "collections", "UserString");
+class!(array_class, "array", "array");
+
+/// Classes with a built-in value in `data`.
+fn wrapper_classes(py: Python<'_>) -> PyResult<[&Bound<'_, PyType>; 3]> {
+    Ok([
+        user_dict_class(py)?,
+        user_list_class(py)?,
+        user_string_class(py)?,
+    ])
 }
 
 /// Rejects `value` if it is of the same class as what it replaces (an Enum in an Enum, numpy's
 /// longdouble): that would never end.
-fn stand_in<'a, 'py>(
+pub fn stand_in<'a, 'py>(
     value: &Bound<'py, PyAny>,
     other: Bound<'py, PyAny>,
 ) -> Result<Rare<'a, 'py>, ConvertError> {
@@ -152,57 +231,4 @@ fn tagged_text<'a>(
 ) -> PyResult<Term<'a>> {
     let text = value.str()?;
     Ok((tag, shared_bytes::of_str(env, &text)?).encode(env))
-}
-
-/// Looks for numpy each time, because it can be imported at any time; values of its types cannot
-/// exist before that.
-fn numpy<'a, 'py>(env: Env<'a>, value: &Bound<'py, PyAny>) -> Result<Rare<'a, 'py>, ConvertError> {
-    static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = value.py();
-    let modules = MODULES.import(py, "sys", "modules")?;
-    let Ok(numpy) = modules.get_item("numpy") else {
-        return Ok(Rare::Unknown);
-    };
-    let class = value.get_type();
-    // A numpy that is still being imported lacks them.
-    let (Ok(scalar), Ok(array)) = (numpy.getattr("generic"), numpy.getattr("ndarray")) else {
-        return Ok(Rare::Unknown);
-    };
-    if class.is_subclass(&scalar)? {
-        return stand_in(value, value.call_method0("item")?);
-    }
-    if class.is_subclass(&array)? {
-        return Ok(Rare::Term(ndarray(env, value)?));
-    }
-    Ok(Rare::Unknown)
-}
-
-/// `{ndarray, DType, Shape, Binary}`, the elements in C order.
-fn ndarray<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
-    let dtype = array.getattr("dtype")?;
-    // Objects would be sent as pointers; fields and masks would be lost.
-    if dtype.getattr("hasobject")?.is_truthy()?
-        || !dtype.getattr("names")?.is_none()
-        || array.hasattr("mask")?
-    {
-        return Err(ConvertError::refused(format!(
-            "an array of dtype {} cannot be sent as one binary",
-            dtype.str()?.to_string_lossy()
-        )));
-    }
-    let kind: String = dtype.getattr("str")?.extract()?;
-    let shape: Vec<u64> = array.getattr("shape")?.extract()?;
-    let shape: Vec<_> = shape.iter().map(|size| size.encode(env).into()).collect();
-    let bytes = array
-        .call_method0("tobytes")?
-        .cast_into::<PyBytes>()
-        .map_err(PyErr::from)?;
-    let binary = shared_bytes::of_bytes(env, &bytes);
-    Ok((
-        atoms::ndarray(),
-        kind,
-        crate::beam::terms::tuple(env, &shape),
-        binary,
-    )
-        .encode(env))
 }
