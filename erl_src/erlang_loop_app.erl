@@ -1,7 +1,7 @@
-%% @doc The application: its supervision tree and the default loop.
+%% @doc The application: its supervision tree and the node's loop.
 %%
-%% The default loop is created before the tree and outlives every process in it: loops live in the
-%% NIF library, and a restarted router finds them again.
+%% The node's loop (py_event_loop:get_loop/0) is created before the tree and outlives every process
+%% in it: loops live in the NIF library, and a restarted router finds them again.
 -module(erlang_loop_app).
 
 -behaviour(application).
@@ -13,7 +13,7 @@ start(_Type, _Args) ->
     maybe_start(py_settings:check()).
 
 maybe_start(ok) ->
-    case py_event_loop:create_default() of
+    case py_event_loop:create_node_loop() of
         ok -> erlang_loop_sup:start_link();
         {error, Reason} -> {error, Reason}
     end;
@@ -23,6 +23,6 @@ maybe_start({error, Reason}) ->
 -spec stop(term()) -> ok.
 stop(_State) ->
     %% Python stays up, but takes no calls: if the top supervisor was killed, no process has ended
-    %% the default loop of Python in order.
+    %% the default loop in order.
     ok = py_nif:python_loop_forget_default(),
-    py_event_loop:destroy_default().
+    py_event_loop:destroy_node_loop().

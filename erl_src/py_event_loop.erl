@@ -20,7 +20,7 @@
 %% For py and py_actor.
 -export([target/1, find/1]).
 %% For erlang_loop_app.
--export([create_default/0, destroy_default/0]).
+-export([create_node_loop/0, destroy_node_loop/0]).
 
 -export_type([loop/0, options/0, task_info/0, lag/0]).
 
@@ -70,7 +70,7 @@
     histogram := [{UpToUs :: pos_integer() | infinity, Turns :: non_neg_integer()}]
 }.
 
--define(DEFAULT, {?MODULE, default_loop}).
+-define(NODE_LOOP, {?MODULE, node_loop}).
 
 %% @doc Starts a loop and the process that owns it. An unknown or invalid option raises
 %% `{bad_option, What, Why}'. The loop gets a thread and Python objects with its first request, or
@@ -308,29 +308,30 @@ ref_of(Pid) ->
         exit:_ -> {error, loop_down}
     end.
 
-%% @doc The node's default loop, for `py_nif' calls. It lives as long as the application runs.
+%% @doc The node's own loop, for `py_nif' calls. It lives as long as the application runs. No Python
+%% code runs on it: coroutines of `py:call' run on the default loop, `py_default_loop'.
 -spec get_loop() -> {ok, py_nif:loop_ref()} | {error, not_started}.
 get_loop() ->
-    case persistent_term:get(?DEFAULT, undefined) of
+    case persistent_term:get(?NODE_LOOP, undefined) of
         undefined -> {error, not_started};
         LoopRef -> {ok, LoopRef}
     end.
 
 %% @private
--spec create_default() -> ok | {error, term()}.
-create_default() ->
+-spec create_node_loop() -> ok | {error, term()}.
+create_node_loop() ->
     case py_nif:event_loop_new() of
-        {ok, LoopRef} -> persistent_term:put(?DEFAULT, LoopRef);
+        {ok, LoopRef} -> persistent_term:put(?NODE_LOOP, LoopRef);
         {error, Reason} -> {error, Reason}
     end.
 
 %% @private
--spec destroy_default() -> ok.
-destroy_default() ->
+-spec destroy_node_loop() -> ok.
+destroy_node_loop() ->
     case get_loop() of
         {ok, LoopRef} ->
             ok = py_nif:event_loop_destroy(LoopRef),
-            _ = persistent_term:erase(?DEFAULT),
+            _ = persistent_term:erase(?NODE_LOOP),
             ok;
         {error, not_started} ->
             ok

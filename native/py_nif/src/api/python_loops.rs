@@ -12,7 +12,6 @@ use crate::loops::Origin;
 use crate::loops::{LoopRef, NativeLoop, RequestLimits, registry};
 use crate::requests::on_loop;
 use crate::runners::placement;
-use crate::runners::start as loop_thread;
 use crate::runners::start::{Owner, Start};
 
 /// The options of `py_event_loop:start_link/1`.
@@ -111,13 +110,13 @@ fn python_loop_set_default<'a>(env: Env<'a>, native: Ref<LoopRef>) -> NifResult<
     if native.owner != Some(env.pid()) {
         return Err(rustler::Error::BadArg);
     }
-    loop_thread::set_default_loop(&native);
+    registry::set_default_loop(&native);
     Ok(atoms::ok().encode(env))
 }
 
 #[rustler::nif]
 fn python_loop_forget_default(env: Env<'_>) -> Term<'_> {
-    loop_thread::forget_default_loop();
+    registry::forget_default_loop();
     atoms::ok().encode(env)
 }
 

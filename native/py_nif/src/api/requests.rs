@@ -13,7 +13,6 @@ use crate::requests::call_threads;
 use crate::requests::call_threads::QueuedCall;
 use crate::requests::reports;
 use crate::requests::request::{ReplyTo, Request};
-use crate::runners::start;
 
 /// `target` is the process of a loop, or `default`: a call thread, and the default loop for
 /// awaitables. `leader` is the group leader of the caller.
@@ -88,7 +87,7 @@ fn submit<'a>(
             None => return Ok((atoms::error(), atoms::loop_down()).encode(env)),
         },
     };
-    if home.is_none() && !start::has_default_loop() {
+    if home.is_none() && !registry::has_default_loop() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let Some(call) = Call::decode(env, call, reply_to, leader)? else {
@@ -101,7 +100,7 @@ fn submit<'a>(
     let request = call.request.clone();
     let refused = match to_loop {
         true => {
-            let Some(native) = home.or_else(start::default_loop) else {
+            let Some(native) = home.or_else(registry::default_loop) else {
                 request.abandon(Sender::Scheduler(env));
                 return Ok((atoms::error(), atoms::not_started()).encode(env));
             };

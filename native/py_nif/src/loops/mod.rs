@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `native_loop` | the loop itself: how it begins, is kept, is woken and ends |
 //! | `keeper` | the Erlang process that arms it (a `py_event_router` or a `py_event_worker`) |
-//! | [`registry`] | all loops of the node, and their default router |
+//! | [`registry`] | all loops of the node, the default loop and the default router |
 //! | `refs` | the terms that Erlang holds |
 //! | `erlang_side`, `polling` | loops driven from Erlang: pending events, and waiting for them |
 //! | `requests`, `unmonitored` | requests of Erlang to a loop; those whose callers are not monitored yet |

@@ -1,5 +1,7 @@
-//! All loops of the node, and the router that keeps loops without another keeper.
+//! All loops of the node, which of them is the default loop, and the router that keeps loops without
+//! another keeper.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
@@ -16,6 +18,8 @@ struct Registry {
     loops: HashMap<u64, Weak<NativeLoop>>,
     /// Loops started by an Erlang process, which identifies the loop in the API.
     owned: HashMap<LocalPid, u64>,
+    /// The loop that coroutines of `py:call` run on.
+    default_loop: Weak<NativeLoop>,
     default_router: Option<LocalPid>,
     /// Loops that a Python thread closed, by their id: a process has to remove them from the VM's
     /// poller. It was sent a message, but may die before it receives that; the next router looks
@@ -90,6 +94,60 @@ pub fn all() -> Vec<Arc<NativeLoop>> {
     loops.sort_unstable_by_key(|native| native.id);
     loops
 }
+
+// ---- the default loop ----
+
+/// How often it was set; changed under the lock.
+static DEFAULT_SET: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The default loop that this thread has seen, and the count at that time: every request reads
+    /// it, and all schedulers would contend for one lock.
+    static SEEN: RefCell<(u64, Weak<NativeLoop>)> = const { RefCell::new((0, Weak::new())) };
+}
+
+pub fn set_default_loop(native: &Arc<NativeLoop>) {
+    replace_default_loop(Arc::downgrade(native));
+}
+
+/// The application stops. The former default loop may live on for a while.
+pub fn forget_default_loop() {
+    replace_default_loop(Weak::new());
+}
+
+fn replace_default_loop(with: Weak<NativeLoop>) {
+    let mut registry = lock();
+    registry.default_loop = with;
+    // Release: a thread that sees it finds the new one behind the lock.
+    DEFAULT_SET.fetch_add(1, Ordering::Release);
+}
+
+/// The default loop, if it accepts requests.
+pub fn default_loop() -> Option<Arc<NativeLoop>> {
+    let found = with_default_loop(Weak::upgrade);
+    found.filter(|native| native.requests.is_open())
+}
+
+/// Whether there is one, open or not: called for each request, where all schedulers at once would
+/// change a count of references to it.
+pub fn has_default_loop() -> bool {
+    with_default_loop(|default| default.strong_count() > 0)
+}
+
+fn with_default_loop<R>(look: impl FnOnce(&Weak<NativeLoop>) -> R) -> R {
+    SEEN.with_borrow_mut(|(times, seen)| {
+        if *times != DEFAULT_SET.load(Ordering::Acquire) {
+            let registry = lock();
+            (*times, *seen) = (
+                DEFAULT_SET.load(Ordering::Relaxed),
+                registry.default_loop.clone(),
+            );
+        }
+        look(seen)
+    })
+}
+
+// ---- the default router ----
 
 pub fn default_router() -> Option<LocalPid> {
     if forked::is_copy() {

@@ -29,7 +29,7 @@ use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::context;
 use crate::cpython::process::forked;
-use crate::loops::{LoopMessage, NativeLoop, Refused};
+use crate::loops::{LoopMessage, NativeLoop, Refused, registry};
 use crate::output::lines;
 use crate::questions::chain;
 
@@ -420,7 +420,7 @@ fn send_to_loop(py: Python<'_>, call: Call, home: Option<&Arc<NativeLoop>>) {
 
 /// The loop that runs the request.
 fn loop_for(call: &Call, home: Option<&Arc<NativeLoop>>) -> Result<Arc<NativeLoop>, Refused> {
-    let target = home.cloned().or_else(crate::runners::start::default_loop);
+    let target = home.cloned().or_else(registry::default_loop);
     let target = target.ok_or(Refused::Down)?;
     match chain::blocks(call.question.as_ref(), &target) {
         true => Err(Refused::Deadlock),

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`start`] | what such a loop begins with; the default loop |
+//! | [`start`] | what such a loop begins with |
 //! | [`placement`] | assigning a loop to a runner |
 //! | [`runner`] | what a runner's thread does |
 //! | [`served_loop`] | one loop on its runner |
