@@ -47,6 +47,15 @@ def cpython(output: str) -> Counts:
     return Counts(passed, failed, excluded + skipped)
 
 
+def exunit(output: str) -> Counts:
+    """`14 doctests, 39 tests, 2 failures, 1 skipped`, from `mix test`; parts may be missing."""
+    (row,) = re.findall(r"^((?:\d+ \w+, )+\d+ failures?.*)$", output, re.M)[-1:] or ("",)
+    number = {word.rstrip("s"): int(count) for count, word in re.findall(r"(\d+) (\w+)", row)}
+    failed, skipped = number.pop("failure", 0), number.pop("skipped", 0)
+    skipped += number.pop("excluded", 0)
+    return Counts(sum(number.values()) - failed - skipped, failed, skipped)
+
+
 def junit(path: Path) -> Counts:
     """The report that pytest writes with --junitxml; none if it ended before."""
     if not path.exists():

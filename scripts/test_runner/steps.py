@@ -62,6 +62,10 @@ def cpython_left_out() -> str:
     return f"{python} comes without test.test_asyncio" if found.returncode else ""
 
 
+def elixir_left_out() -> str:
+    return "" if shutil.which("mix") else "mix is not installed"
+
+
 def shellcheck_left_out() -> str:
     return "" if shutil.which("shellcheck") else "shellcheck is not installed"
 
@@ -125,6 +129,14 @@ STEPS = (
     Step("ruff-format", (f"{PYTHON_BIN}/ruff", "format", "--no-cache", "--check", ".")),
     Step("mypy", (f"{PYTHON_BIN}/mypy", "--strict")),
     Step("ct", ("rebar3", "ct"), counts.common_test, again=("scripts/ct_again",)),
+    Step(
+        "elixir",
+        ("scripts/elixir_tests",),
+        counts.exunit,
+        {"MIX_ENV": "test"},
+        left_out=elixir_left_out,
+        again=("mix", "test", "--failed"),
+    ),
     Step(
         "pytest",
         PYTEST,

@@ -72,9 +72,9 @@ def prose(page: Path) -> str:
 #: Programs whose comments and messages are checked, too.
 SOURCES = sorted(
     path
-    for folder in ("bench", "erl_src", "examples", "native", "python")
+    for folder in ("bench", "elixir", "erl_src", "examples", "native", "python")
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in (".erl", ".escript", ".py", ".pyi", ".rs", ".src")
+    if path.suffix in (".erl", ".escript", ".ex", ".exs", ".py", ".pyi", ".rs", ".src")
 )
 #: Not rewritten yet: remove a file from here once it is.
 OLD = {

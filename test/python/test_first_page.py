@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from threading import Timer
@@ -104,9 +103,6 @@ def test_erlang(tmp_path):
 def test_elixir(tmp_path):
     (_, new), (_, deps), (_, session) = blocks("Elixir")
     env = environment(MIX_HOME=str(tmp_path / "mix"), HEX_HOME=str(tmp_path / "hex"))
-    rebar3 = shutil.which("rebar3")
-    assert rebar3
-    do(["mix", "local.rebar", "rebar3", rebar3], tmp_path, env)
     do(["sh", "-ec", new], tmp_path, env)
     project = tmp_path / "hello"
     generated = (project / "mix.exs").read_text()

@@ -1,0 +1,4 @@
+[
+  inputs: ["mix.exs", "elixir/**/*.{ex,exs}"],
+  line_length: 100
+]

@@ -1,0 +1,74 @@
+defmodule ErlangLoop.Options do
+  @moduledoc false
+  # Checks the options of the functions of ErlangLoop: whatever is wrong raises ArgumentError before
+  # anything is started.
+
+  @defaults %{kwargs: %{}, timeout: 5000, target: :default, none: :none, demand: 32}
+
+  @doc "The options as a map, with defaults; `known` are those that the function has."
+  def check(options, known) do
+    if not Keyword.keyword?(options) do
+      raise ArgumentError, "the options must be a keyword list, and are #{inspect(options)}"
+    end
+
+    if options[:loop] && options[:pool] do
+      raise ArgumentError, "there are both :loop and :pool: a call runs on one of them"
+    end
+
+    Enum.reduce(options, @defaults, fn {key, value}, checked ->
+      if key not in known do
+        names = Enum.map_join(known, ", ", &inspect/1)
+        raise ArgumentError, "there is no option #{inspect(key)} here; there are #{names}"
+      end
+
+      {key, value} = valid(key, value)
+      Map.put(checked, key, value)
+    end)
+  end
+
+  defp valid(:kwargs, value), do: {:kwargs, map(:kwargs, value)}
+  defp valid(:loop, loop) when is_pid(loop), do: {:target, {:loop, loop}}
+  defp valid(:loop, loop) when is_atom(loop) and loop != nil, do: {:target, {:loop, loop}}
+  defp valid(:pool, pool) when is_atom(pool) and pool != nil, do: {:target, {:pool, pool}}
+  defp valid(:none, none) when none in [nil, :none], do: {:none, none}
+  defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}
+
+  defp valid(:timeout, timeout)
+       when timeout == :infinity or (is_integer(timeout) and timeout in 0..0xFFFFFFFF),
+       do: {:timeout, timeout}
+
+  defp valid(key, value) do
+    raise ArgumentError, "#{inspect(key)} is #{inspect(value)}, and must be #{expected(key)}"
+  end
+
+  defp expected(:loop), do: "a pid or a name"
+  defp expected(:pool), do: "the name of a pool"
+  defp expected(:none), do: "nil or :none"
+  defp expected(:demand), do: "a positive integer"
+  defp expected(:timeout), do: "a number of milliseconds or :infinity"
+
+  @doc "A map, which may be written as a keyword list."
+  def map(_name, map) when is_map(map) and not is_struct(map), do: map
+
+  def map(name, list) do
+    if not Keyword.keyword?(list) do
+      raise ArgumentError,
+            "#{inspect(name)} must be a keyword list or a map, and is #{inspect(list)}"
+    end
+
+    Map.new(list)
+  end
+
+  @doc "A value from Python with `nil` where that has `None`, if the caller wants it."
+  def none(value, :none), do: value
+  def none(:none, nil), do: nil
+  def none(list, nil) when is_list(list), do: Enum.map(list, &none(&1, nil))
+
+  def none(tuple, nil) when is_tuple(tuple),
+    do: tuple |> Tuple.to_list() |> none(nil) |> List.to_tuple()
+
+  def none(map, nil) when is_map(map) and not is_struct(map),
+    do: Map.new(map, fn {key, value} -> {none(key, nil), none(value, nil)} end)
+
+  def none(value, nil), do: value
+end

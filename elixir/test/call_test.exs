@@ -1,0 +1,108 @@
+defmodule ErlangLoop.CallTest do
+  @moduledoc "What does a call return or raise, and which options does it have?"
+  use ExUnit.Case, async: true
+
+  alias ErlangLoop.{Error, PythonError}
+
+  test "an exception is a struct with the fields of Python's" do
+    :ok =
+      ErlangLoop.exec("""
+      def chained():
+          try:
+              {}["key"]
+          except KeyError as error:
+              error.add_note("a note")
+              raise ValueError("outer") from error
+      """)
+
+    assert {:error, %PythonError{} = error} = ErlangLoop.eval("chained()")
+    assert %{type: "builtins.ValueError", text: "outer", context: nil} = error
+    assert %PythonError{type: "builtins.KeyError", cause: nil, notes: ["a note"]} = error.cause
+    assert %{function: "chained", line: 6} = List.last(error.traceback)
+  end
+
+  test "an exception group has its members" do
+    code = "def several():\n    raise ExceptionGroup('both', [ValueError(1), TypeError('2')])"
+    :ok = ErlangLoop.exec(code)
+    {:error, error} = ErlangLoop.eval("several()")
+    assert ["builtins.ValueError", "builtins.TypeError"] = Enum.map(error.exceptions, & &1.type)
+  end
+
+  test "what a `!` raises prints as Python prints it" do
+    :ok = ErlangLoop.exec("def half(x):\n    return 1 / x")
+
+    message =
+      assert_raise(PythonError, fn -> ErlangLoop.eval!("half(0)") end) |> Exception.message()
+
+    assert message =~ ~r/^Traceback \(most recent call last\):\n/
+    assert message =~ "in half\n    return 1 / x\n"
+    assert message =~ ~r/\nZeroDivisionError: division by zero$/
+  end
+
+  test "every other reason is an ErlangLoop.Error" do
+    assert {:error, %Error{reason: {:no_loop, :missing}} = error} =
+             ErlangLoop.call(:math, :sqrt, [1], loop: :missing)
+
+    assert Exception.message(error) =~ "no loop is registered as missing"
+
+    assert {:error, %Error{reason: {:no_pool, :missing}}} =
+             ErlangLoop.call(:math, :sqrt, [1], pool: :missing)
+
+    assert_raise Error, "there was no answer in time", fn ->
+      ErlangLoop.call!(:asyncio, :sleep, [60], timeout: 0)
+    end
+  end
+
+  test "keyword arguments are a keyword list or a map" do
+    for kwargs <- [[sort_keys: true], %{"sort_keys" => true}] do
+      assert {:ok, ~s({"a": 1, "b": 2})} =
+               ErlangLoop.call(:json, :dumps, [%{b: 2, a: 1}], kwargs: kwargs)
+    end
+  end
+
+  test "None is :none, or nil everywhere in the value" do
+    value = ErlangLoop.eval!("[None, (None, {'a': None, None: {1: [None]}}), 'None', 5]")
+    assert [:none, {:none, %{"a" => :none, :none => %{1 => [:none]}}}, "None", 5] = value
+
+    value =
+      ErlangLoop.eval!("[None, (None, {'a': None, None: {1: [None]}}), 'None', 5]", [], none: nil)
+
+    assert value == [nil, {nil, %{"a" => nil, nil => %{1 => [nil]}}}, "None", 5]
+    assert {:ok, nil} = ErlangLoop.call(:asyncio, :sleep, [0], none: nil)
+    task = ErlangLoop.submit!(:asyncio, :sleep, [0], none: nil)
+    assert {:ok, nil} = ErlangLoop.await(task)
+    assert [[nil]] = Enum.to_list(ErlangLoop.stream!(:builtins, :iter, [[[nil]]], none: nil))
+  end
+
+  test "wrong options raise before anything runs" do
+    raises = fn text, options ->
+      error = assert_raise ArgumentError, fn -> ErlangLoop.call(:math, :sqrt, [1], options) end
+      assert error.message =~ text
+    end
+
+    raises.("there is no option :timeuot here; there are :kwargs, :timeout", timeuot: 1)
+    raises.(":timeout is -1, and must be a number of milliseconds or :infinity", timeout: -1)
+    raises.(":none is :null, and must be nil or :none", none: :null)
+    raises.(":loop is \"a\", and must be a pid or a name", loop: "a")
+    raises.(":pool is nil, and must be the name of a pool", pool: nil)
+    raises.(":kwargs must be a keyword list or a map, and is [1]", kwargs: [1])
+    raises.("there are both :loop and :pool", loop: :a, pool: :b)
+    raises.("must be a keyword list, and are %{timeout: 1}", %{timeout: 1})
+
+    assert_raise ArgumentError, ~r/no option :loop here/, fn ->
+      ErlangLoop.eval("1", [], loop: :a)
+    end
+
+    assert_raise ArgumentError, fn -> ErlangLoop.call(:math, :sqrt, 5) end
+  end
+
+  test "a cast is done, and an exception of it is not the caller's" do
+    assert :ok = ErlangLoop.cast!(:builtins, :len, [[]])
+    assert_raise ArgumentError, fn -> ErlangLoop.cast(:math, :sqrt, [1], timeout: 1) end
+  end
+
+  test "exec raises, too" do
+    assert {:error, %PythonError{type: "builtins.SyntaxError"}} = ErlangLoop.exec("1 +")
+    assert_raise PythonError, ~r/SyntaxError/, fn -> ErlangLoop.exec!("1 +") end
+  end
+end
