@@ -32,15 +32,16 @@
 
 -export([call/3, call/4, call/5]).
 -export([eval/1, eval/2, eval/3, exec/1, exec/2]).
--export([submit/3, submit/4, await/1, await/2, yield/1, yield/2, cancel/1]).
--export([cast/3, cast/4]).
+-export([submit/3, submit/4, submit/5, await/1, await/2, yield/1, yield/2, cancel/1]).
+-export([cast/3, cast/4, cast/5]).
 -export([value/1, format_error/1]).
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
 -export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
 
--export_type([name/0, code/0, kwargs/0, result/0, reason/0, task/0, stream/0]).
+-export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0, exec_options/0]).
+-export_type([result/0, reason/0, task/0, stream/0]).
 
 -include("py_misuse.hrl").
 
@@ -58,6 +59,19 @@
 -type name() :: atom() | binary() | string().
 -type code() :: unicode:chardata().
 -type kwargs() :: #{atom() | binary() => term()}.
+%% How a request is run, and what becomes of its result.
+-type options() :: #{
+    %% Milliseconds that the caller waits. Default: 5,000.
+    timeout => timeout(),
+    %% Where coroutines run. Default: the default loop. Not for functions that name a loop or a pool.
+    loop => py_event_loop:loop(),
+    %% `ref': the result is a reference to the Python object. Default: `value'.
+    return => value | ref
+}.
+%% `await/2' has the timeout.
+-type submit_options() :: #{loop => py_event_loop:loop(), return => value | ref}.
+-type cast_options() :: #{loop => py_event_loop:loop()}.
+-type exec_options() :: #{timeout => timeout(), loop => py_event_loop:loop()}.
 -type reason() ::
     timeout
     | cancelled
@@ -97,12 +111,20 @@ call(Module, Function, Args) ->
 call(Module, Function, Args, Kwargs) ->
     call(Module, Function, Args, Kwargs, ?TIMEOUT).
 
-%% @doc Calls a Python function and waits for its result, at most `Timeout' milliseconds.
--spec call(name(), name(), [term()], kwargs(), timeout()) -> result().
-call(Module, Function, Args, Kwargs, Timeout) ->
+%% @doc Calls a Python function and waits for its result, at most 5,000 milliseconds or the given
+%% timeout. A map has the timeout and other options:
+%%
+%% ```
+%% {ok, Random} = py:call(random, 'Random', [1], #{}, #{return => ref, timeout => 1000}).
+%% '''
+-spec call(name(), name(), [term()], kwargs(), timeout() | options()) -> result().
+call(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {timeout, Timeout}],
-        request(default, {call, Module, Function, Args, Kwargs}, Timeout)
+        [
+            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{timeout_or_options, [timeout, loop, return]}, Options}
+        ],
+        request(default, {call, Module, Function, Args, Kwargs}, Options)
     ).
 
 %% @equiv eval(Code, #{}, 5000)
@@ -118,11 +140,14 @@ eval(Code, Variables) ->
 %% @doc Returns the value of an expression, which can use `Variables' and the names that
 %% {@link exec/1} has defined in the node's shell module, `erlang_loop_shell'. A coroutine is
 %% awaited.
--spec eval(code(), kwargs(), timeout()) -> result().
-eval(Code, Variables, Timeout) ->
+-spec eval(code(), kwargs(), timeout() | options()) -> result().
+eval(Code, Variables, Options) ->
     ?EXPLAINED(
-        [{code, Code}, {variables, Variables}, {timeout, Timeout}],
-        request(default, {eval, text(Code), Variables}, Timeout)
+        [
+            {code, Code}, {variables, Variables},
+            {{timeout_or_options, [timeout, loop, return]}, Options}
+        ],
+        request(default, {eval, text(Code), Variables}, Options)
     ).
 
 %% @equiv exec(Code, 5000)
@@ -132,13 +157,17 @@ exec(Code) ->
 
 %% @doc Runs statements in the node's shell module, `erlang_loop_shell': later calls, from any
 %% process, can use the names they define.
--spec exec(code(), timeout()) -> ok | {error, reason()}.
-exec(Code, Timeout) ->
+-spec exec(code(), timeout() | exec_options()) -> ok | {error, reason()}.
+exec(Code, Options) ->
     ?EXPLAINED(
-        [{code, Code}, {timeout, Timeout}],
-        case request(default, {exec, text(Code), #{}}, Timeout) of
-            {ok, _} -> ok;
-            {error, Reason} -> {error, Reason}
+        [{code, Code}, {{timeout_or_options, [timeout, loop]}, Options}],
+        begin
+            %% It has no result.
+            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+            case request(default, {exec, text(Code), #{}}, Options) of
+                {ok, _} -> ok;
+                {error, Reason} -> {error, Reason}
+            end
         end
     ).
 
@@ -153,13 +182,28 @@ text(Code) ->
 submit(Module, Function, Args) ->
     submit(Module, Function, Args, #{}).
 
-%% @doc Starts a call and returns a task at once, for {@link await/2}, {@link yield/2} and
-%% {@link cancel/1}.
+%% @equiv submit(Module, Function, Args, Kwargs, #{})
 -spec submit(name(), name(), [term()], kwargs()) -> {ok, task()} | {error, reason()}.
 submit(Module, Function, Args, Kwargs) ->
+    submit(Module, Function, Args, Kwargs, #{}).
+
+%% @doc Starts a call and returns a task at once, for {@link await/2}, {@link yield/2} and
+%% {@link cancel/1}.
+-spec submit(name(), name(), [term()], kwargs(), submit_options()) ->
+    {ok, task()} | {error, reason()}.
+submit(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
-        submit_to(default, {call, Module, Function, Args, Kwargs})
+        [
+            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, [loop, return]}, Options}
+        ],
+        case py_event_loop:target(Options) of
+            {error, Reason} ->
+                {error, Reason};
+            {Target, Rest} ->
+                Call = {call, Module, Function, Args, Kwargs},
+                submit_to(Target, py_options:with(Rest, Call))
+        end
     ).
 
 %% @equiv await(Task, 5000)
@@ -233,17 +277,34 @@ cancel(Task) ->
 cast(Module, Function, Args) ->
     cast(Module, Function, Args, #{}).
 
-%% @doc Calls a function asynchronously and discards the result. The call continues if the calling
-%% process dies. An exception is logged.
+%% @equiv cast(Module, Function, Args, Kwargs, #{})
 -spec cast(name(), name(), [term()], kwargs()) -> ok | {error, reason()}.
 cast(Module, Function, Args, Kwargs) ->
+    cast(Module, Function, Args, Kwargs, #{}).
+
+%% @doc Calls a function asynchronously and discards the result. The call continues if the calling
+%% process dies. An exception is logged.
+-spec cast(name(), name(), [term()], kwargs(), cast_options()) -> ok | {error, reason()}.
+cast(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
-        case submit_request(undefined, default, {call, Module, Function, Args, Kwargs}) of
-            {ok, _} -> ok;
-            {error, Reason} -> {error, Reason}
+        [
+            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, [loop]}, Options}
+        ],
+        case py_event_loop:target(Options) of
+            {error, Reason} ->
+                {error, Reason};
+            {Target, Rest} ->
+                map_size(Rest) =:= 0 orelse error(badarg),
+                cast_to(Target, {call, Module, Function, Args, Kwargs})
         end
     ).
+
+cast_to(Target, Call) ->
+    case submit_request(undefined, Target, Call) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, Reason}
+    end.
 
 %% @doc Returns `Value' for `{ok, Value}'; raises `{python, Reason}' for `{error, Reason}'. The
 %% shell and crash reports print such an error with Python's traceback.
@@ -281,7 +342,8 @@ stream(Module, Function, Args, Kwargs) ->
 %% plain ones on call threads, which they occupy only while they produce items.
 %%
 %% Options: `demand', the initial demand (0 by default); `to', the consumer, if that is not the
-%% calling process; `loop'. When the consumer dies, the stream is cancelled.
+%% calling process; `loop'; `return', for each item, as for {@link call/5}. When the consumer dies,
+%% the stream is cancelled.
 -spec stream(name(), name(), [term()], kwargs(), py_stream:options()) ->
     {ok, stream()} | {error, reason()}.
 stream(Module, Function, Args, Kwargs, Options) ->
@@ -315,7 +377,7 @@ fold(Fun, Acc, Module, Function, Args, Kwargs) ->
 %% cancelled.
 %%
 %% Options: `timeout', the milliseconds that the next item may take (5,000); `demand', how many
-%% items may be in flight (32); `loop'.
+%% items may be in flight (32); `loop'; `return'.
 -spec fold(
     fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs(), py_stream:fold_options()
 ) -> {ok, Acc} | {error, reason()}.
@@ -371,17 +433,26 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @private
--spec request(py_nif:request_target(), py_nif:call(), timeout()) -> result().
-request(Target, Call, Timeout) ->
-    case request_once(Target, Call, Timeout) of
+-spec request(py_nif:request_target(), py_nif:call(), timeout() | options()) -> result().
+request(default, Call, #{loop := _} = Options) ->
+    case py_event_loop:target(Options) of
+        {error, Reason} -> {error, Reason};
+        {Target, Rest} -> request(Target, Call, Rest)
+    end;
+request(Target, Call, Options) ->
+    case request_once(Target, Call, Options) of
         {refused, Reason} -> {error, Reason};
         Result -> Result
     end.
 
 %% @private
 %% @doc As request/3. `refused': the request has not been started, and never will be.
--spec request_once(py_nif:request_target(), py_nif:call(), timeout()) ->
+-spec request_once(py_nif:request_target(), py_nif:call(), timeout() | options()) ->
     result() | {refused, reason()}.
+request_once(Target, Call, #{} = Options) ->
+    {Timeout, Rest} = py_options:take_timeout(Options),
+    is_map(Timeout) andalso error(badarg),
+    request_once(Target, py_options:with(Rest, Call), Timeout);
 request_once(Target, Call, Timeout) ->
     %% Checked before the request is sent: otherwise no process would take the reply.
     is_timeout(Timeout) orelse error(badarg),

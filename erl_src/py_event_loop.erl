@@ -14,7 +14,7 @@
 -include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
--export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
+-export([run/4, run/5, run/6, submit/4, submit/5, submit/6, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
 -export([get_loop/0, loop_ref/1]).
 %% For py and py_actor.
@@ -136,15 +136,16 @@ run(Loop, Module, Function, Args, Kwargs) ->
     run(Loop, Module, Function, Args, Kwargs, 5000).
 
 %% @doc As `py:call/5', on this loop.
--spec run(loop(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
-run(Loop, Module, Function, Args, Kwargs, Timeout) ->
+-spec run(loop(), py:name(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+    py:result().
+run(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {timeout, Timeout}
+            {{timeout_or_options, [timeout, return]}, Options}
         ],
         case find(Loop) of
-            {ok, Pid} -> py:request(Pid, {call, Module, Function, Args, Kwargs}, Timeout);
+            {ok, Pid} -> py:request(Pid, {call, Module, Function, Args, Kwargs}, Options);
             {error, Reason} -> {error, Reason}
         end
     ).
@@ -154,16 +155,29 @@ run(Loop, Module, Function, Args, Kwargs, Timeout) ->
 submit(Loop, Module, Function, Args) ->
     submit(Loop, Module, Function, Args, #{}).
 
-%% @doc As `py:submit/4', on this loop; `py:await/2', `py:yield/2' and `py:cancel/1' take the
-%% task.
+%% @equiv submit(Loop, Module, Function, Args, Kwargs, #{})
 -spec submit(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Loop, Module, Function, Args, Kwargs) ->
+    submit(Loop, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `py:submit/5', on this loop; `py:await/2', `py:yield/2' and `py:cancel/1' take the
+%% task.
+-spec submit(loop(), py:name(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
+    {ok, py:task()} | {error, py:reason()}.
+submit(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
-        case find(Loop) of
-            {ok, Pid} -> py:submit_to(Pid, {call, Module, Function, Args, Kwargs});
-            {error, Reason} -> {error, Reason}
+        [
+            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, [return]}, Options}
+        ],
+        begin
+            is_map(Options) orelse error(badarg),
+            Call = py_options:with(Options, {call, Module, Function, Args, Kwargs}),
+            case find(Loop) of
+                {ok, Pid} -> py:submit_to(Pid, Call);
+                {error, Reason} -> {error, Reason}
+            end
         end
     ).
 
@@ -185,10 +199,10 @@ stream(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {stream_options, Options}
+            {loop_stream_options, Options}
         ],
         begin
-            is_map(Options) orelse error(badarg),
+            is_map(Options) andalso not is_map_key(loop, Options) orelse error(badarg),
             py:stream(Module, Function, Args, Kwargs, Options#{loop => Loop})
         end
     ).

@@ -21,7 +21,7 @@
 -include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
--export([run/4, run/5, run/6, submit/4, submit/5, stream/4, stream/5, stream/6]).
+-export([run/4, run/5, run/6, submit/4, submit/5, submit/6, stream/4, stream/5, stream/6]).
 -export([info/1]).
 %% For the supervisor.
 -export([start_loop/2, init/1]).
@@ -146,26 +146,27 @@ run(Pool, Module, Function, Args, Kwargs) ->
     run(Pool, Module, Function, Args, Kwargs, 5000).
 
 %% @doc As `py:call/5', on one of the loops.
--spec run(pool(), py:name(), py:name(), [term()], py:kwargs(), timeout()) -> py:result().
-run(Pool, Module, Function, Args, Kwargs, Timeout) ->
+-spec run(pool(), py:name(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+    py:result().
+run(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {timeout, Timeout}
+            {{timeout_or_options, [timeout, return]}, Options}
         ],
         begin
-            py:is_timeout(Timeout) orelse error(badarg),
+            is_map(Options) orelse py:is_timeout(Options) orelse error(badarg),
             Call = {call, Module, Function, Args, Kwargs},
-            spread(Pool, fun(Loop) -> request(Loop, Call, Timeout) end)
+            spread(Pool, fun(Loop) -> request(Loop, Call, Options) end)
         end
     ).
 
 %% A refused request may go to another loop. The reply to one that was started may be
 %% `{error, loop_down}', too, and is final.
-request(Loop, Call, Timeout) ->
+request(Loop, Call, Options) ->
     case whereis(Loop) of
         undefined -> {refused, loop_down};
-        Pid -> py:request_once(Pid, Call, Timeout)
+        Pid -> py:request_once(Pid, Call, Options)
     end.
 
 %% @equiv submit(Pool, Module, Function, Args, #{})
@@ -173,14 +174,23 @@ request(Loop, Call, Timeout) ->
 submit(Pool, Module, Function, Args) ->
     submit(Pool, Module, Function, Args, #{}).
 
-%% @doc As `py:submit/4', on one of the loops.
+%% @equiv submit(Pool, Module, Function, Args, Kwargs, #{})
 -spec submit(pool(), py:name(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Pool, Module, Function, Args, Kwargs) ->
+    submit(Pool, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `py:submit/5', on one of the loops.
+-spec submit(pool(), py:name(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
+    {ok, py:task()} | {error, py:reason()}.
+submit(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}],
+        [
+            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, [return]}, Options}
+        ],
         spread(Pool, fun(Loop) ->
-            refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs))
+            refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs, Options))
         end)
     ).
 
@@ -202,7 +212,7 @@ stream(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {stream_options, Options}
+            {loop_stream_options, Options}
         ],
         spread(Pool, fun(Loop) ->
             refused(py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Options))

@@ -37,6 +37,11 @@
     | consumer
     | stream_options
     | fold_options
+    | loop_stream_options
+    | return
+    %% A map with some of these.
+    | {options, [atom()]}
+    | {timeout_or_options, [atom()]}
     | {function, arity()}
     | any.
 
@@ -131,15 +136,26 @@ problem({function, Arity}, Value) ->
     wrong_unless(
         is_function(Value, Arity), io_lib:format("not a fun of ~b arguments", [Arity])
     );
+problem(return, Value) ->
+    wrong_unless(Value =:= value orelse Value =:= ref, "neither value nor ref");
+problem({timeout_or_options, Names}, Value) when is_map(Value) ->
+    problem({options, Names}, Value);
+problem({timeout_or_options, _}, Value) ->
+    problem(timeout, Value);
+problem({options, Names}, Value) ->
+    %% An option is of the kind of its name.
+    options(Value, maps:from_list([{Name, Name} || Name <- Names]));
 problem(stream_options, Value) ->
-    options(Value, #{demand => count, to => consumer, loop => loop});
+    options(Value, #{demand => count, to => consumer, loop => loop, return => return});
+problem(loop_stream_options, Value) ->
+    options(Value, #{demand => count, to => consumer, return => return});
 problem(fold_options, Value) ->
-    options(Value, #{demand => demand, timeout => timeout, loop => loop}).
+    options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return}).
 
 options(Options, Kinds) when is_map(Options) ->
     option(lists:sort(maps:to_list(Options)), Kinds);
 options(_, _) ->
-    {wrong, "not a map: options are one, as #{demand => 10}"}.
+    {wrong, "not a map: options are one, as #{name => value}"}.
 
 option([], _) ->
     right;

@@ -255,7 +255,9 @@
 %% `inline' runs on the loop's thread, even if the function is plain.
 -type call() ::
     {call | inline, py:name(), py:name(), [term()], py:kwargs()}
-    | {eval | exec, py:name(), py:kwargs()}.
+    | {eval | exec, py:name(), py:kwargs()}
+    %% See py_options.
+    | {with, py_options:sent(), call()}.
 -type callback_id() :: non_neg_integer().
 -type event() :: {callback_id(), read | write | timer}.
 -type reason() :: closed | ebadf | eperm | stale | file:posix() | {errno, integer()} | binary().

@@ -18,14 +18,17 @@
     %% The consumer, a process of this node. Default: the caller.
     to => pid(),
     %% Where asynchronous generators run. Default: the default loop.
-    loop => py_event_loop:loop()
+    loop => py_event_loop:loop(),
+    %% What an item is, as for `py:call/5'.
+    return => value | ref
 }.
 -type fold_options() :: #{
     %% How many items may be in flight. Default: 32.
     demand => pos_integer(),
     %% Milliseconds that the next item may take. Default: 5,000.
     timeout => timeout(),
-    loop => py_event_loop:loop()
+    loop => py_event_loop:loop(),
+    return => value | ref
 }.
 -type event() :: {data, term()} | done | {error, py:reason()}.
 -type step() :: fun((Item :: term(), Acc :: term()) -> {cont | halt, Acc :: term()}).
@@ -35,10 +38,10 @@
 %% @doc `Target' is the process of a loop, or `default'.
 -spec start(py_nif:request_target(), py_nif:call(), options()) ->
     {ok, stream()} | {error, py:reason()}.
-start(Target, Call, Options) ->
-    known([demand, to], Options),
+start(Target, Call0, Options) ->
     To = maps:get(to, Options, self()),
     Demand = maps:get(demand, Options, 0),
+    Call = py_options:with(maps:without([demand, to], Options), Call0),
     case py_nif:stream_submit(Target, Call, To, Demand) of
         {error, not_started} ->
             py:retry_started(fun() -> py_nif:stream_submit(Target, Call, To, Demand) end);
@@ -70,12 +73,12 @@ forget(Stream) ->
     {ok, Acc :: term()} | {error, py:reason()}.
 fold(Step, Acc, Target, Call, Options) ->
     is_function(Step, 2) orelse error(badarg),
-    known([demand, timeout], Options),
+    is_map_key(to, Options) andalso error(badarg),
     Window = maps:get(demand, Options, 32),
-    Timeout = maps:get(timeout, Options, 5000),
+    {Timeout, Rest} = py_options:take_timeout(Options),
     is_integer(Window) andalso Window > 0 orelse error(badarg),
     py:is_timeout(Timeout) orelse error(badarg),
-    case start(Target, Call, #{demand => Window}) of
+    case start(Target, Call, Rest#{demand => Window}) of
         {ok, Stream} ->
             try
                 take(Stream, Step, Acc, Window, Window, Timeout)
@@ -106,6 +109,3 @@ take(Stream, Step, Acc, Left, Window, Timeout) ->
             {error, Reason}
     after Timeout -> {error, timeout}
     end.
-
-known(Keys, Options) ->
-    maps:size(maps:without(Keys, Options)) =:= 0 orelse error(badarg).

@@ -140,6 +140,12 @@ rustler::atoms! {
     shutdown,
     unlink,
 
+    // options of requests
+    ref_ = "ref",
+    return_ = "return",
+    value,
+    with,
+
     // values
     bytes,
     complex,

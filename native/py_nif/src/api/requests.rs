@@ -11,6 +11,7 @@ use crate::questions::chain;
 use crate::requests::call::{Call, Code};
 use crate::requests::call_threads;
 use crate::requests::call_threads::QueuedCall;
+use crate::requests::options::CallOptions;
 use crate::requests::reports;
 use crate::requests::request::{ReplyTo, Request};
 
@@ -90,7 +91,8 @@ fn submit<'a>(
     if home.is_none() && !registry::has_default_loop() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    let Some(call) = Call::decode(env, call, reply_to, leader)? else {
+    let (options, call) = CallOptions::split(call)?;
+    let Some(call) = Call::decode(env, call, options, reply_to, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
     let to_loop = match &call.code {

@@ -12,6 +12,13 @@ use crate::cpython::process::{finalizing, main_thread};
 /// A Python object in a resource: Erlang has it as a reference.
 pub struct PythonObject(Py<PyAny>);
 
+impl PythonObject {
+    /// A reference that Erlang receives.
+    pub fn refer(value: &Bound<'_, PyAny>) -> Ref<Self> {
+        Ref::new(PythonObject(value.clone().unbind()))
+    }
+}
+
 impl Resource for PythonObject {
     const NAME: &'static std::ffi::CStr = c"python_object";
     fn cell() -> &'static TypeCell {

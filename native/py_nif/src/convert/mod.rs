@@ -16,6 +16,7 @@
 //! | [`types`] | enums, dataclasses, dates, numpy |
 //! | [`views`] | the memory of binaries in Python |
 //! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
+//! | [`result_options`] | how a caller wants its result |
 //! | [`limits`] | how large values may be |
 
 pub mod atoms;
@@ -27,6 +28,7 @@ mod integers;
 pub mod limits;
 pub mod named;
 mod opaque;
+mod result_options;
 mod shared_bytes;
 mod to_python;
 mod to_term;
@@ -41,9 +43,10 @@ use super::beam::forked;
 pub use atoms::existing_atom;
 pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
+pub use result_options::ResultOptions;
 pub use shared_bytes::SharedBytes;
 pub use to_python::to_python;
-pub use to_term::to_term;
+pub use to_term::{result_to_term, to_term};
 
 /// The nesting limit of containers, in both directions: ten times what Python itself can print or
 /// compare. It also ends the conversion of values that contain themselves.

@@ -6,6 +6,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use rustler::{Encoder, Env, Term};
 
 use super::error::{Step, shortened};
+use super::result_options::ResultOptions;
 use crate::atoms;
 use crate::convert;
 
@@ -71,9 +72,14 @@ pub fn keywords<'py>(
 }
 
 /// `{ok, Value}`; `{error, Exception}` also if the value cannot cross.
-pub fn result<'a>(env: Env<'a>, outcome: &PyResult<Bound<'_, PyAny>>, py: Python<'_>) -> Term<'a> {
+pub fn result<'a>(
+    env: Env<'a>,
+    outcome: &PyResult<Bound<'_, PyAny>>,
+    py: Python<'_>,
+    options: ResultOptions,
+) -> Term<'a> {
     let error = match outcome {
-        Ok(value) => match convert::to_term(env, value) {
+        Ok(value) => match convert::result_to_term(env, value, options) {
             Ok(term) => return (atoms::ok(), term).encode(env),
             Err(error) => &error.within("result").into(),
         },
@@ -83,8 +89,12 @@ pub fn result<'a>(env: Env<'a>, outcome: &PyResult<Bound<'_, PyAny>>, py: Python
 }
 
 /// One item of a stream.
-pub fn item<'a>(env: Env<'a>, item: &Bound<'_, PyAny>) -> PyResult<Term<'a>> {
-    Ok(convert::to_term(env, item).map_err(|error| error.within("item"))?)
+pub fn item<'a>(
+    env: Env<'a>,
+    item: &Bound<'_, PyAny>,
+    options: ResultOptions,
+) -> PyResult<Term<'a>> {
+    Ok(convert::result_to_term(env, item, options).map_err(|error| error.within("item"))?)
 }
 
 /// An exception as a term.

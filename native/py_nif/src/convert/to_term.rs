@@ -9,8 +9,9 @@ use rustler::{Encoder, Env, OwnedEnv, Term};
 
 use super::bit_string::BitString;
 use super::error::{ConvertError, Step, key_text, type_name};
-use super::handle::Handle;
+use super::handle::{Handle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
+use super::result_options::ResultOptions;
 use super::types::outgoing::{self, Rare};
 use super::{MAX_DEPTH, atoms, bit_string, integers, limits, shared_bytes};
 use crate::atoms as names;
@@ -33,6 +34,18 @@ pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, C
             Some(term) => Ok(term),
             None => via_scratch(env, value),
         },
+    }
+}
+
+/// Converts the result of a request, or an item of a stream, as its caller wants it.
+pub fn result_to_term<'a>(
+    env: Env<'a>,
+    value: &Bound<'_, PyAny>,
+    options: ResultOptions,
+) -> Result<Term<'a>, ConvertError> {
+    match options.by_reference {
+        true => Ok(PythonObject::refer(value).encode(env)),
+        false => to_term(env, value),
     }
 }
 

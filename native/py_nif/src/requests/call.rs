@@ -8,6 +8,7 @@ use pyo3::types::PyString;
 use rustler::{Binary, Env, NifResult, Term};
 
 use super::function::{Function, FunctionRef};
+use super::options::CallOptions;
 use super::plain::PlainArguments;
 use super::request::{ReplyTo, Request};
 use crate::atoms;
@@ -55,6 +56,7 @@ impl Call {
     pub fn decode<'a>(
         env: Env<'a>,
         term: Term<'a>,
+        options: CallOptions,
         reply_to: ReplyTo<'a>,
         leader: Term<'a>,
     ) -> NifResult<Option<Self>> {
@@ -87,7 +89,7 @@ impl Call {
         let args = args.filter(|args| !args.is_empty_list());
         let kwargs = Some(kwargs).filter(|kwargs| !matches!(kwargs.map_size(), Ok(0)));
         Ok(
-            Request::new(env, code.name(), reply_to, leader).map(|request| Call {
+            Request::new(env, code.name(), reply_to, options.result, leader).map(|request| Call {
                 request,
                 code,
                 inline,

@@ -455,7 +455,7 @@ pub fn reply(py: Python<'_>, request: &Ref<Request>, outcome: PyResult<Bound<'_,
     }
     // The output comes before the reply.
     lines::end(&request.origin.target());
-    request.reply(|env| named::result(env, &outcome, py));
+    request.reply(|env| named::result(env, &outcome, py, request.result));
 }
 
 /// Reports an error of a request without a waiting caller; it was most likely raised while the

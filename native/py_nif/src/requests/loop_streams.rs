@@ -63,7 +63,10 @@ impl Sink {
     /// Sends an item for which there was demand. False: pause before the next one.
     fn send(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = item.py();
-        let next = self.request.send_item(|env| named::item(env, item))?;
+        let options = self.request.result;
+        let next = self
+            .request
+            .send_item(|env| named::item(env, item, options))?;
         let burst = self.burst.get(py) + 1;
         self.burst.set(py, burst % BURST);
         Ok(self.check(py, next)? && burst < BURST)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`request`] | the life of a request, as the resource that Erlang holds |
 //! | [`call`] | what a request runs: a function or code, with its arguments |
+//! | [`options`] | how its caller wants it run, and its result |
 //! | [`plain`] | arguments that need no copy |
 //! | [`function`] | functions by name |
 //! | [`call_threads`] | the threads that run plain functions |
@@ -20,6 +21,7 @@ pub mod calls;
 pub mod function;
 pub mod loop_streams;
 pub mod on_loop;
+pub mod options;
 pub mod plain;
 pub mod plain_streams;
 pub mod reports;

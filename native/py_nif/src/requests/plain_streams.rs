@@ -117,7 +117,11 @@ impl Slice {
                 Some(Err(error)) => return self.end(py, Err(error)),
                 None => return self.end(py, Ok(py.None().into_bound(py))),
             };
-            if let Err(error) = self.request.send_item(|env| named::item(env, &item)) {
+            let options = self.request.result;
+            let sent = self
+                .request
+                .send_item(|env| named::item(env, &item, options));
+            if let Err(error) = sent {
                 return self.end_closed(py, &iterator, error);
             }
             if began.elapsed() > SLICE && call_threads::are_waiting() {

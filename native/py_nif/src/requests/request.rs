@@ -38,6 +38,7 @@ use crate::beam::message;
 use crate::beam::message::Sender;
 use crate::beam::own_env::{EnvTerm, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
+use crate::convert::ResultOptions;
 use crate::loops::Origin;
 use crate::loops::registry;
 
@@ -123,6 +124,8 @@ pub struct Request {
     /// No process waits for it, and its caller's death does not stop it.
     pub is_cast: bool,
     pub is_stream: bool,
+    /// How its result or its items are converted.
+    pub result: ResultOptions,
     /// The process that made the request: output goes to that process's group leader.
     pub origin: Arc<Origin>,
     state: Mutex<RequestState>,
@@ -134,6 +137,7 @@ impl Request {
         env: Env<'_>,
         name: Name,
         reply_to: ReplyTo<'_>,
+        result: ResultOptions,
         leader: Term<'_>,
     ) -> Option<Ref<Request>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -152,6 +156,7 @@ impl Request {
             name,
             is_cast: to.is_none(),
             is_stream: flow.is_some(),
+            result,
             origin: Origin::new(env, leader),
             state: Mutex::new(RequestState {
                 phase: Phase::Queued,

@@ -20,7 +20,7 @@ use crate::asyncio::origin;
 use crate::asyncio::turn::run_once;
 use crate::atoms;
 use crate::beam::message::Sender;
-use crate::convert::named;
+use crate::convert::{ResultOptions, named};
 use crate::cpython::context;
 use crate::cpython::process::{forked, stacks};
 use crate::loops::LoopThread;
@@ -250,7 +250,7 @@ fn show<T>(py: Python<'_>, result: PyResult<T>) {
 fn report(py: Python<'_>, native: &NativeLoop, owner: Owner, outcome: PyResult<Bound<'_, PyAny>>) {
     OwnedEnv::new().run(|env| {
         // A result that cannot be converted is an error: the owner waits for one of the two.
-        let left = outcome.and_then(|left| named::item(env, &left));
+        let left = outcome.and_then(|left| named::item(env, &left, ResultOptions::default()));
         let news = match left {
             Ok(left) => (atoms::ended(), (atoms::ok(), left)).encode(env),
             Err(error) => (atoms::failed(), named::exception(env, py, &error)).encode(env),

@@ -1,0 +1,28 @@
+%% @private
+%% @doc The options of requests, for `py', `py_event_loop', `py_event_loop_pool' and `py_stream'.
+%%
+%% `timeout' and `loop', and what a stream has besides, are used in Erlang. All others go to Rust
+%% with the call, as `{with, Options, Call}'. Rust reads them (`requests/options.rs'), and raises
+%% `badarg' for those that it does not know; `py_misuse' says which one is wrong.
+-module(py_options).
+
+-export([take_timeout/1, with/2]).
+
+-export_type([sent/0]).
+
+-define(TIMEOUT, 5000).
+
+-type sent() :: #{return => value | ref}.
+
+%% @doc The timeout, and the other options.
+-spec take_timeout(#{atom() => term()}) -> {timeout(), #{atom() => term()}}.
+take_timeout(Options) ->
+    case maps:take(timeout, Options) of
+        {Timeout, Rest} -> {Timeout, Rest};
+        error -> {?TIMEOUT, Options}
+    end.
+
+%% @doc A call with its options. A call without options is sent as it is.
+-spec with(#{atom() => term()}, py_nif:call()) -> py_nif:call().
+with(Options, Call) when map_size(Options) =:= 0 -> Call;
+with(Options, Call) -> {with, Options, Call}.
