@@ -844,8 +844,8 @@ loop_lag(_Owner) -> erlang:nif_error(not_loaded).
 watchdog_prepare() -> erlang:nif_error(not_loaded).
 
 %% The loops that have been in one turn for at least that many milliseconds, and the number of
-%% milliseconds until the next one may have. Wakes no loop. `sleep': check again after `{select, _,
-%% undefined, ready_input}' or `loop_awake'.
+%% milliseconds until the next one may have. Wakes no loop. `sleep': no loop is in a turn; check again
+%% some time after `loop_awake'.
 %% @private
 -spec watchdog_look(non_neg_integer()) ->
     {Next :: pos_integer() | sleep, [

@@ -1,11 +1,10 @@
 %% @doc Detects stuck loops, logs where they are stuck, and applies the policy.
 %%
 %% A loop records the beginning of every turn. This process checks these records when the oldest of
-%% them may be too old; sleeping loops are not woken for it. While all loops sleep, so does this
-%% process. The first loop that wakes sets a kernel timer, which wakes this process unless all loops
-%% sleep again by then. A turn that takes too long is logged as a warning, with the Python stack of
-%% the loop's thread, and again each time it has taken twice as long. The policy decides what else
-%% happens:
+%% them may be too old; sleeping loops are not woken for it. When no loop is in a turn, this process
+%% sets no timer; the next loop that begins a turn sends it a message. A turn that takes too long is
+%% logged as a warning, with the Python stack of the loop's thread, and again each time it has taken
+%% twice as long. The policy decides what else happens:
 %%
 %% <ul>
 %% <li>`report': nothing more.</li>
@@ -21,10 +20,8 @@
 %%
 %% <ul>
 %% <li>`look', from its own timer: check all loops.</li>
-%% <li>`{select, _, undefined, ready_input}', from the VM: the kernel timer has fired. Only while no
-%% check is scheduled.</li>
-%% <li>`loop_awake', from the thread of the first loop that wakes, if there is no descriptor for the
-%% kernel timer.</li>
+%% <li>`loop_awake', from the thread of the first loop that begins a turn while this process has no
+%% timer: check all loops when that turn may be too long.</li>
 %% <li>`{py_stacks, Token, Result}', one for each `watchdog_stacks/2': the stacks.</li>
 %% </ul>
 -module(py_watchdog).
@@ -64,7 +61,7 @@
     %% Requested stacks, and for which loops.
     asked = #{} :: #{integer() => [pos_integer()]},
     prepared = false :: boolean(),
-    %% For the next check; none while all loops sleep.
+    %% For the next check; none while all loops rest.
     timer :: reference() | undefined
 }).
 
@@ -111,11 +108,6 @@ handle_cast(Cast, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(look, State) ->
     {noreply, looked(State#state{timer = undefined})};
-handle_info({select, _, undefined, ready_input}, #state{timer = undefined} = State) ->
-    {noreply, looked(State)};
-handle_info({select, _, undefined, ready_input}, State) ->
-    %% It fired while the next check was being scheduled.
-    {noreply, State};
 handle_info(loop_awake, #state{threshold = Threshold} = State) ->
     {noreply, look_in(Threshold, prepared(State))};
 handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->

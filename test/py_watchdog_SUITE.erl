@@ -18,12 +18,11 @@
     a_loop_is_restarted/1,
     a_loop_that_sleeps_is_left_asleep/1,
     an_idle_node_is_left_asleep/1,
-    a_heartbeat_does_not_wake_the_watchdog/1,
-    one_that_sleeps_leaves_the_timer_to_one_that_is_stuck/1,
-    loops_that_share_a_thread_clear_the_timer/1,
-    without_a_descriptor_the_watchdog_is_called/1,
+    a_loop_wakes_the_watchdog_at_most_once_per_check/1,
+    a_loop_that_rests_leaves_the_watchdog_to_one_that_is_stuck/1,
+    loops_that_share_a_thread_wake_the_watchdog_once/1,
+    a_disabled_watchdog_gets_no_messages/1,
     a_watchdog_that_is_restarted_sees_what_is_stuck/1,
-    restarted_watchdogs_share_one_timer/1,
     lag_is_in_the_info/1,
     wrong_settings_are_refused/1
 ]).
@@ -43,9 +42,8 @@
     heartbeat/0,
     two_loops/0,
     shared_thread/0,
-    no_descriptor/0,
+    disabled/0,
     watchdog_restarted/0,
-    one_timer/0,
     lag/0
 ]).
 
@@ -64,17 +62,15 @@ short_callbacks_of_a_long_turn_are_not_interrupted(_Config) -> there(short_callb
 a_loop_is_restarted(_Config) -> there(restarted).
 a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
 an_idle_node_is_left_asleep(_Config) -> there(idle).
-a_heartbeat_does_not_wake_the_watchdog(_Config) -> there(heartbeat).
-one_that_sleeps_leaves_the_timer_to_one_that_is_stuck(_Config) -> there(two_loops).
+a_loop_wakes_the_watchdog_at_most_once_per_check(_Config) -> there(heartbeat).
+a_loop_that_rests_leaves_the_watchdog_to_one_that_is_stuck(_Config) -> there(two_loops).
 a_watchdog_that_is_restarted_sees_what_is_stuck(_Config) -> there(watchdog_restarted).
-restarted_watchdogs_share_one_timer(_Config) -> there(one_timer).
 
-loops_that_share_a_thread_clear_the_timer(_Config) ->
+loops_that_share_a_thread_wake_the_watchdog_once(_Config) ->
     called:in_node([{stuck_after, 200}, {loop_threads, 1}], shared_thread, ?MODULE).
 
-%% With `infinity' no timer is made.
-without_a_descriptor_the_watchdog_is_called(_Config) ->
-    called:in_node([{stuck_after, infinity}], no_descriptor, ?MODULE).
+a_disabled_watchdog_gets_no_messages(_Config) ->
+    called:in_node([{stuck_after, infinity}], disabled, ?MODULE).
 
 lag_is_in_the_info(_Config) -> there(lag).
 
@@ -195,7 +191,7 @@ restarted() ->
     ?assertEqual({ok, 3}, py_event_loop:run(Next, called, add_later, [1, 2])),
     ok.
 
-%% Nothing but the watchdog could make it turn. The sleep is for several looks to happen.
+%% Only the watchdog could make it turn. The sleep is for several checks to happen.
 left_asleep() ->
     Loop = started(#{}),
     {ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]),
@@ -210,35 +206,24 @@ left_asleep() ->
     ?assertEqual([], texts("in one turn")),
     ok.
 
-%% The watchdog does nothing at all while no loop does: its looks would cost reductions. It is
-%% there when a loop gets stuck after that, and goes back to sleep.
+%% The watchdog does nothing while all loops rest: its checks would cost reductions. It reports a
+%% loop that gets stuck after that, and sleeps again.
 idle() ->
     Loop = started(#{}),
     eventually:is(true, fun is_watchdog_asleep/0),
     {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
     _ = reported("in sleep_on_the_loop"),
     eventually:is(true, fun is_watchdog_asleep/0),
-    %% Loops that get up shortly and often do not wake it each time: a timer that has woken it was
-    %% set after its last look.
-    Began = erlang:monotonic_time(millisecond),
-    Received = told_while(fun() ->
-        _ = [{ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 100)],
-        eventually:is(true, fun is_watchdog_asleep/0)
-    end),
-    Lasted = erlang:monotonic_time(millisecond) - Began,
-    Woken = [Message || {select, _, undefined, ready_input} = Message <- Received],
-    ?assertEqual([], [Message || Message <- Received, Message =/= look] -- Woken),
-    ?assert(length(Woken) =< 1 + Lasted div 200),
     ok.
 
-%% A look takes 200 reductions or so, and there would be five of them in this time.
+%% A check takes some 200 reductions, and there would be two of them in this time.
 is_watchdog_asleep() ->
     Before = process_info(whereis(py_watchdog), reductions),
     timer:sleep(500),
     Before =:= process_info(whereis(py_watchdog), reductions).
 
-%% What the watchdog gets meanwhile.
-told_while(Act) ->
+%% The messages that the watchdog receives while `Act' runs.
+received_while(Act) ->
     Watchdog = whereis(py_watchdog),
     1 = erlang:trace(Watchdog, true, ['receive', {tracer, self()}]),
     _ = Act(),
@@ -254,25 +239,13 @@ received(Process) ->
     after 0 -> []
     end.
 
-%% A turn now and then, with sleeps between that are longer than 200 ms: not a message. (Again if
-%% there was one: a turn may take 200 ms on a machine that is busy.)
+%% However often a loop wakes, the watchdog receives one message from it, and then checks after
+%% 200 ms, before it can be sent another.
 heartbeat() ->
     Loop = started(#{thread => own}),
-    left_alone([Loop]).
+    woken_rarely([Loop]).
 
-left_alone(Loops) ->
-    eventually:is(
-        [],
-        fun() -> told_while(fun() -> beat(Loops), beat(Loops), beat(Loops) end) end,
-        40_000
-    ),
-    ok.
-
-beat(Loops) ->
-    _ = [{ok, none} = py_event_loop:run(Loop, asyncio, sleep, [0.3]) || Loop <- Loops],
-    ok.
-
-%% They get up and sleep as one. (One thread is for all of them, but a second may help.)
+%% They rest and wake on one thread. (One thread is for all of them, but a second may help.)
 shared_thread() ->
     Threads = lists:map(
         fun(_) ->
@@ -286,9 +259,33 @@ shared_thread() ->
         {One, Other}
      || {Thread, One} <- Threads, {Same, Other} <- Threads, Thread =:= Same, One < Other
     ],
-    left_alone([One, Other]).
+    woken_rarely([One, Other]).
 
-%% One has set the timer, another gets stuck, and the first must not clear it when it sleeps.
+woken_rarely(Loops) ->
+    eventually:is(true, fun is_watchdog_asleep/0),
+    Began = erlang:monotonic_time(millisecond),
+    Received = received_while(fun() ->
+        _ = [{ok, 3} = py_event_loop:run(Loop, called, add_later, [1, 2]) || _ <- lists:seq(1, 100), Loop <- Loops],
+        eventually:is(true, fun is_watchdog_asleep/0)
+    end),
+    Lasted = erlang:monotonic_time(millisecond) - Began,
+    Woken = [Message || loop_awake = Message <- Received],
+    %% After the message a check follows, and only after that another message.
+    ?assertEqual([], [Message || Message <- Received, Message =/= look] -- Woken),
+    ?assert(length(Woken) >= 1),
+    ?assert(length(Woken) =< 1 + Lasted div 200),
+    ok.
+
+disabled() ->
+    Loop = started(#{thread => own}),
+    Received = received_while(fun() -> beat(Loop), beat(Loop) end),
+    ?assertEqual([], Received),
+    ok.
+
+beat(Loop) ->
+    {ok, none} = py_event_loop:run(Loop, asyncio, sleep, [0.3]).
+
+%% One loop wakes the watchdog and rests again; it still checks the other, which gets stuck meanwhile.
 two_loops() ->
     One = started(#{thread => own}),
     {ok, Other} = py_event_loop:start_link(#{thread => own, name => other}),
@@ -304,30 +301,6 @@ two_loops() ->
     ?assertEqual({ok, <<"slept">>}, py:await(Long)),
     ok.
 
-%% The watchdog that comes has no timer and cannot make one: the loop that is up calls it.
-no_descriptor() ->
-    Loop = started(#{thread => own}),
-    ok = supervisor:terminate_child(erlang_loop_sup, py_watchdog),
-    ok = application:set_env(erlang_loop, stuck_after, 200),
-    {ok, Limits} = py:eval(<<"__import__('resource').getrlimit(7)">>),
-    %% Later there is no fd to load code with.
-    {module, eventually} = code:ensure_loaded(eventually),
-    ok = beat([Loop]),
-    ok = limited_to({3, element(2, Limits)}),
-    {ok, _} = supervisor:restart_child(erlang_loop_sup, py_watchdog),
-    %% Not the first time, if a loop was still up when the watchdog came.
-    eventually:is(true, fun() -> lists:member(loop_awake, told_while(fun() -> beat([Loop]) end)) end),
-    ok = limited_to(Limits),
-    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
-    _ = reported("in sleep_on_the_loop"),
-    %% From the next sleep on it has one.
-    left_alone([Loop]).
-
-%% 7: RLIMIT_NOFILE.
-limited_to(Limits) ->
-    {ok, _} = py:call(resource, setrlimit, [7, Limits]),
-    ok.
-
 watchdog_restarted() ->
     Loop = started(#{}),
     eventually:is(true, fun is_watchdog_asleep/0),
@@ -338,24 +311,6 @@ watchdog_restarted() ->
     _ = reported("in sleep_on_the_loop"),
     ?assertEqual({ok, <<"slept">>}, py:await(Task)),
     ok.
-
-%% A loop may make one of its own meanwhile.
-one_timer() ->
-    Loop = started(#{}),
-    Before = timers(),
-    _ = [watchdog_again() || _ <- lists:seq(1, 20)],
-    ?assert(timers() < Before + 10),
-    {ok, <<"slept">>} = py_event_loop:run(Loop, called, sleep_on_the_loop, [1.0]),
-    _ = reported("in sleep_on_the_loop"),
-    ok.
-
-watchdog_again() ->
-    ok = supervisor:terminate_child(erlang_loop_sup, py_watchdog),
-    {ok, _} = supervisor:restart_child(erlang_loop_sup, py_watchdog).
-
-timers() ->
-    Fds = filelib:wildcard("/proc/self/fd/*"),
-    length([timer || Fd <- Fds, file:read_link(Fd) =:= {ok, "anon_inode:[timerfd]"}]).
 
 turns(Loop) ->
     {ok, #{lag := #{turns := Turns}}} = py_event_loop:info(Loop),

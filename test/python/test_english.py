@@ -76,14 +76,6 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".erl", ".escript", ".ex", ".exs", ".py", ".pyi", ".rs", ".src")
 )
-#: Not rewritten yet: remove a file from here once it is.
-OLD = {
-    "loom_vigil.rs",
-    "pulse.rs",
-    "vigil.rs",
-    "watchdog.rs",
-    "watchdog_timer.rs",
-}
 #: Comments and texts of Rust, not its names.
 RUST = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"')
 
@@ -96,8 +88,7 @@ def text(path: Path) -> str:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_sources(path):
-    found = unwanted(text(path))
-    assert path.name in OLD or found == []
+    assert unwanted(text(path)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

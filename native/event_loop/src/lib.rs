@@ -21,9 +21,9 @@
 //! | [`pulse`] | how long a loop has been running callbacks |
 //! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
-//! | [`vigil`] | when a watcher over many may sleep |
 //! | [`wait`] | how long to spin, and what keeps the next deadline |
 //! | [`warmth`] | whether an event is likely soon |
+//! | [`watcher`] | whether the watcher over all loops sleeps |
 //! | [`watches`] | which fds are watched, and how |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
 
@@ -49,9 +49,9 @@ pub mod signal_set;
 mod sync;
 pub mod sys;
 pub mod timers;
-pub mod vigil;
 pub mod wait;
 pub mod warmth;
+pub mod watcher;
 pub mod watches;
 
 pub use awaited::Awaited;
@@ -70,7 +70,7 @@ pub use pending::{Kind, Pending};
 pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
-pub use vigil::{Alarm, Vigil};
 pub use wait::{Spin, TimerPlan, WaitPolicy, plan_timer};
 pub use warmth::Warmth;
+pub use watcher::Watcher;
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

@@ -1,9 +1,9 @@
-//! A loop's pulse: since when its thread has been running callbacks, and how long that took
-//! before. The loop's thread writes it once a turn, `py_watchdog` reads it, and nobody waits for
-//! anybody: a loop that is asleep is not woken to find out that it is well.
+//! A loop's pulse: when its current turn began, and how long earlier turns took. The loop's thread
+//! writes it once per turn, and `py_watchdog` reads it. Neither waits for the other, and a loop that
+//! sleeps is not woken for it.
 //!
-//! Only the loop's thread writes, and each number is for itself, so Relaxed is enough; but who sees
-//! that a turn has begun must not take the beginning of an older one for its own
+//! Only the loop's thread writes, and each number stands for itself, so Relaxed is enough. But a
+//! reader that sees a turn must not combine it with the beginning of an older one
 //! (`tests/loom_pulse.rs`).
 
 use crate::sync::{
@@ -11,17 +11,17 @@ use crate::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Turns by duration: the first bucket is below 1 us, each next one twice as long, the last has
-/// all from 4 s on.
+/// Turns by duration: the first bucket counts those below 1 us, each further one goes up to twice
+/// that, and the last counts all from 4 s on.
 pub const BUCKETS: usize = 24;
 
 /// The pulse of one loop.
 #[derive(Debug)]
 pub struct Pulse {
-    /// When the turn that runs now began (ns); 0 while the thread waits or does not run the loop.
+    /// When the current turn began (ns); 0 while the thread waits or does not run the loop.
     since: AtomicU64,
-    /// How many turns have ended; tells one long turn from another. Release and Acquire, written
-    /// after `since` and read before it: a reader may find a later beginning, never an earlier one.
+    /// How many turns have ended: the number of the current one. Release and Acquire, written after
+    /// `since` and read before it: a reader may find a later beginning, never an earlier one.
     turns: AtomicU64,
     /// The longest turn (ns).
     longest: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Pulse {
     thread: AtomicU64,
 }
 
-/// What was read.
+/// A copy of the numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// How many turns have ended.
@@ -42,7 +42,7 @@ pub struct Reading {
 }
 
 impl Pulse {
-    /// Of a loop that has not run yet.
+    /// The pulse of a loop that has not run yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Pulse {
         }
     }
 
-    /// Python's number for the thread that runs the loop from now on.
+    /// Records Python's number of the thread that runs the loop from now on.
     pub fn runs_on(&self, thread: u64) {
         self.thread.store(thread, Relaxed);
     }
@@ -65,7 +65,7 @@ impl Pulse {
         self.thread.load(Relaxed)
     }
 
-    /// The thread has callbacks to run, or looks whether it has. `true`: after a rest.
+    /// A turn begins. Returns `true` after a rest.
     #[inline]
     pub fn begins(&self, now: u64) -> bool {
         let since = self.since.load(Relaxed);
@@ -73,7 +73,7 @@ impl Pulse {
         since == 0
     }
 
-    /// All of the turn's callbacks have run; the next turn begins at once. `true`: after a rest.
+    /// A turn has ended, and the next one begins at once. Returns `true` after a rest.
     #[inline]
     pub fn turned(&self, now: u64) -> bool {
         let since = self.since.load(Relaxed);
@@ -82,7 +82,7 @@ impl Pulse {
             return true;
         }
         let took = now.saturating_sub(since);
-        // One writer: no need for locked instructions.
+        // There is one writer, so atomic additions are not necessary.
         let bucket = &self.histogram[bucket(took)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
         self.turns.store(self.turns.load(Relaxed) + 1, Release);
@@ -104,7 +104,7 @@ impl Pulse {
         self.since.load(Relaxed) != 0
     }
 
-    /// The turn that runs, and how long it has: `None` while the loop rests.
+    /// The number of the current turn, and how long it has lasted; `None` while the loop rests.
     #[must_use]
     pub fn awake_for(&self, now: u64) -> Option<(u64, u64)> {
         let turn = self.turns.load(Acquire);
@@ -114,7 +114,7 @@ impl Pulse {
         }
     }
 
-    /// What was noted so far.
+    /// What was recorded so far.
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
@@ -137,7 +137,7 @@ impl Default for Pulse {
 
 #[inline]
 fn bucket(nanoseconds: u64) -> usize {
-    // 1024 ns stand for a microsecond.
+    // A microsecond is taken as 1024 ns.
     let significant = 64 - (nanoseconds >> 10).leading_zeros() as usize;
     significant.min(BUCKETS - 1)
 }

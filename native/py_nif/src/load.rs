@@ -92,14 +92,13 @@ const fn resource_type<T: Resource>() -> Type {
     }
 }
 
-static TYPES: [Type; 13] = [
+static TYPES: [Type; 12] = [
     resource_type::<loops::LoopRef>(),
     resource_type::<loops::PollSet>(),
     resource_type::<loops::FdRef>(),
     resource_type::<loops::TimerRef>(),
     resource_type::<loops::signals::Request>(),
     resource_type::<loops::sleeps::Sleeper>(),
-    resource_type::<loops::WatchdogTimer>(),
     resource_type::<output::device::Device>(),
     resource_type::<requests::request::Request>(),
     resource_type::<questions::QuestionRef>(),

@@ -14,8 +14,8 @@ use crate::loops::{NativeLoop, registry, watchdog};
 /// `{Next | sleep, [{Id, Owner | undefined, Thread, Turn, Milliseconds, Callback, Milliseconds}]}`:
 /// the loops that have been in one turn for at least that long, with the number of the running
 /// callback (0: none) and how long it has been observed. `Next` is the number of milliseconds until
-/// the next other loop will have been in a turn that long; `sleep` means that the caller will be
-/// sent `{select, _, undefined, ready_input}` or `loop_awake` in time.
+/// the next other loop will have been in a turn that long; `sleep` means that no loop is in a turn,
+/// and that the first one that begins a turn sends the caller `loop_awake`.
 #[rustler::nif]
 fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
     let now = now_ns();
@@ -30,7 +30,7 @@ fn watchdog_look(env: Env<'_>, threshold_ms: u64) -> Term<'_> {
             None => {}
         }
     }
-    match watchdog::may_sleep(env, limit) {
+    match watchdog::may_sleep(env) {
         true => (atoms::sleep(), stuck).encode(env),
         // Rounded up, so that it is not too early.
         false => (next.div_ceil(1_000_000), stuck).encode(env),

@@ -13,7 +13,7 @@
 //! | [`signals`] | signals of the operating system |
 //! | [`sleeps`] | threads that sleep on a timer of the VM |
 //! | [`origin`] | which process asked for the Python code that runs |
-//! | `pulse`, [`watchdog`], `watchdog_timer` | how long a turn has lasted, and waking `py_watchdog` in time |
+//! | `pulse`, [`watchdog`] | how long a turn has lasted, and waking `py_watchdog` |
 
 mod assignment;
 pub mod busy_share;
@@ -32,7 +32,6 @@ pub mod signals;
 pub mod sleeps;
 mod unmonitored;
 pub mod watchdog;
-mod watchdog_timer;
 
 pub use assignment::{Assignment, ChooseRunner, LoopRunner};
 pub use erlang_side::{Receiver, kind_atom};
@@ -45,4 +44,3 @@ pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
 pub use requests::{LoopMessage, Refused, RequestLimits, Requests};
-pub use watchdog_timer::WatchdogTimer;

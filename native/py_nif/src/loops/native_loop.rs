@@ -145,7 +145,7 @@ impl NativeLoop {
             policy,
             signals: Signals::default(),
             requests: Requests::new(served.limits),
-            pulse: Pulse::new(id),
+            pulse: Pulse::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),
             assignment,

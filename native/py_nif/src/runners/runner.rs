@@ -77,9 +77,6 @@ impl RunnerThread<'_> {
             if let Some(assignment) = &arrival.native.assignment {
                 assignment.runs_on(self.runner.clone());
             }
-            if let Some(waits) = &self.runner.waits {
-                arrival.native.pulse.sleeps_with(waits.id);
-            }
             self.runner.step();
             match ServedLoop::begin(py, arrival, &self.runner.busy) {
                 Some(served_loop) => {
