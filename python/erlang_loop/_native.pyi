@@ -1,6 +1,6 @@
 """The interface of the native library: `native/py_nif/src/native_module.rs`.
 
-`test/python/test_stub.py` compares names and signatures with the module itself.
+`test/python/pages/test_stub.py` compares names and signatures with the module itself.
 """
 
 import asyncio

@@ -25,13 +25,13 @@ is_in(Source, Definition, Test) ->
     string:find(Source, io_lib:format(Definition, [Test])) =/= nomatch.
 
 source(Name) ->
-    Candidates = [
+    Patterns = [
         "test/" ++ Name ++ ".erl",
+        "test/python/*/" ++ Name,
         "test/python/" ++ Name,
-        "test/python/libraries/" ++ Name,
         "native/event_loop/tests/" ++ Name
     ],
-    case [P || C <- Candidates, P <- [project:file(C)], filelib:is_regular(P)] of
+    case [Path || Pattern <- Patterns, Path <- filelib:wildcard(project:file(Pattern))] of
         [Path | _] ->
             {ok, Source} = file:read_file(Path),
             Source;

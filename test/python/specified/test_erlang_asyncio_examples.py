@@ -19,7 +19,7 @@ from typing import Any
 import erlang_asyncio
 import httpx
 import pytest
-from command import ERLANG_LOOP, ROOT, running
+from command import ERLANG_LOOP, running
 from erlang_loop import ErlangEventLoop
 from test_spec_examples import example, finished
 
@@ -157,7 +157,7 @@ def test_uvicorn_runs_on_our_loop(tmp_path: Path) -> None:
 
 def test_fastapi_under_uvicorn() -> None:
     """Real HTTP from another process; requests wait in the listener until the server is there."""
-    folder = ROOT / "test" / "python" / "spec_examples"
+    folder = Path(__file__).parent / "spec_examples"
     with uvicorn_server("asyncio_fastapi:app", folder) as address:
         with urllib.request.urlopen(f"{address}/delay?ms=20", timeout=60) as answer:
             assert json.load(answer) == {"slept_ms": 20}

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from command import ROOT
 
-SOURCES = Path(__file__).parents[2] / "native/py_nif/src"
+SOURCES = ROOT / "native" / "py_nif" / "src"
 
 #: Field: why nobody visits it.
 EXEMPT = {

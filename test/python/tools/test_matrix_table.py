@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from command import ROOT
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "matrix_table"
+SCRIPT = ROOT / "scripts" / "matrix_table"
 LINES = {
     "ct": "ct 540 passed 0 failed 10.0 s",
     "pytest": "pytest 1700 passed 2 failed 20.5 s 14 skipped",

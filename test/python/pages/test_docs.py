@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from command import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = ROOT / "bin" / "erlang-loop"
 # A block that is not to be run says so: ```python no-run
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
