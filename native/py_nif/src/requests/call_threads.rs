@@ -2,10 +2,10 @@
 //!
 //! All calls wait in one queue. One thread takes them one after another while they are short: with
 //! one GIL, more threads would only pass it back and forth. A thread that finds the queue empty spins
-//! for a moment before it sleeps (`call_threads/worker.rs`). The watcher (`call_threads/watcher.rs`)
-//! adds threads by one rule: when calls wait, none has been taken for 2 ms and no thread is on its
-//! way, it wakes or starts one more, up to the limit. Threads beyond the first end after some seconds
-//! without a call.
+//! for a moment before it sleeps (`call_threads/worker.rs`). Threads are added by one rule
+//! (`call_threads/pool.rs`): when a call waits, and the call of every thread is *slow* because calls
+//! have waited for 2 ms without one being taken (`call_threads/watcher.rs`), one more is woken or
+//! started, up to the limit. Threads beyond the first end after some seconds without a call.
 //!
 //! When calls that hang occupy all threads, two reserves take the requests that must not wait for
 //! them: one finds out which functions are coroutine functions, the other runs `py:eval` and
@@ -14,9 +14,9 @@
 //! A thread that waits for Erlang (`erlang.call`) is *outside* (`call_threads/outside.rs`): it does
 //! not count, because the reply may need a thread.
 
+mod call_thread;
 mod outside;
 mod pool;
-mod queue;
 mod watcher;
 mod worker;
 
@@ -133,14 +133,19 @@ pub fn post(queued: QueuedCall) -> Result<(), Refused> {
         true => plain_streams::count(),
         false => 0,
     };
-    let queued = match CALLS.hangs() {
+    let hung = CALLS.hangs();
+    let queued = match hung {
         true => match queued.in_reserve() {
             Ok((reserve, queued)) => return reserve.post(queued, others),
             Err(queued) => queued,
         },
         false => queued,
     };
-    CALLS.post(queued, others)
+    CALLS.post(queued, others)?;
+    if !hung && CALLS.hangs() {
+        CALLS.check_reserves();
+    }
+    Ok(())
 }
 
 /// As [`post`], for a job that was accepted before: if it is rejected now, its caller gets the
@@ -164,5 +169,5 @@ pub fn post_admitted(queued: QueuedCall) {
 
 /// Whether calls wait for a thread.
 pub fn are_waiting() -> bool {
-    !CALLS.queue.is_empty()
+    !CALLS.is_empty()
 }

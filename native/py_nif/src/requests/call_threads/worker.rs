@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use event_loop::{Spin, WaitPolicy, now_ns};
-use pyo3::prelude::*;
 
 use super::QueuedCall;
+use super::call_thread::CallThread;
 use super::outside;
-use super::pool::{Pool, Seat, State};
+use super::pool::Pool;
 use crate::cpython::process::{finalizing, stacks};
 use crate::cpython::spinning;
 
@@ -27,116 +27,68 @@ const SPIN: WaitPolicy = WaitPolicy {
 /// How long a thread that is not needed sleeps before it ends.
 const IDLE: Duration = Duration::from_secs(3);
 
-struct Worker {
-    pool: &'static Pool,
-    seat: Arc<Seat>,
-    /// It is counted as coming, not as active.
-    is_coming: bool,
-    /// It has run a job since it last took one.
-    ran: bool,
-    /// How long it spins before it sleeps.
-    habit: Spin,
-}
-
 /// Attached once for the life of the thread, so that Python keeps its thread state; it waits
 /// detached.
 pub fn run(pool: &'static Pool) {
     finalizing::attach(|py| {
-        let seat = Arc::new(Seat::new(stacks::this_thread()));
-        outside::this_is_a_call_thread(pool, seat.clone());
-        pool.lock().seats.push(seat.clone());
-        let mut worker = Worker {
-            pool,
-            seat,
-            is_coming: true,
-            ran: false,
-            habit: Spin::new(&SPIN),
-        };
-        worker.work(py);
-    });
-}
-
-impl Worker {
-    fn work(&mut self, py: Python<'_>) {
+        let this = Arc::new(CallThread::new(stacks::this_thread()));
+        outside::this_is_a_call_thread(pool, this.clone());
+        pool.lock().all.push(this.clone());
+        let mut habit = Spin::new(&SPIN);
         loop {
-            while let Some(queued) = self.next() {
+            while let Some(queued) = next(pool, &this) {
                 queued.run(py);
             }
-            if !py.detach(|| self.wait()) {
+            if !py.detach(|| wait(pool, &mut habit)) {
+                pool.lock().all.retain(|one| !Arc::ptr_eq(one, &this));
                 return;
             }
         }
-    }
+    });
+}
 
-    fn next(&mut self) -> Option<QueuedCall> {
-        let pool = self.pool;
-        pool.queue.note_ended(self.ran);
-        let counts = !self.is_coming && self.seat.round() == pool.round();
-        let queued = match counts.then(|| pool.queue.take()).flatten() {
-            Some(queued) => Some(queued),
-            None => {
-                let mut state = pool.lock();
-                self.count_in(&mut state);
-                pool.take(&mut state)
-            }
+fn next(pool: &'static Pool, this: &CallThread) -> Option<QueuedCall> {
+    let queued = pool.take();
+    let request = queued.as_ref().map(|queued| queued.request().clone());
+    if this.switch_to(request) {
+        pool.note_progress(&mut pool.lock());
+    }
+    queued
+}
+
+/// Waits for a call. Returns `false` if none came for a while: this thread must end.
+fn wait(pool: &'static Pool, habit: &mut Spin) -> bool {
+    let since = now_ns();
+    if habit.budget() > 0 && spinning::spin(habit, since, || !pool.is_empty()) {
+        return true;
+    }
+    let mut state = pool.lock();
+    pool.remove_ready();
+    if !pool.is_empty() {
+        pool.add_ready();
+        return true;
+    }
+    let this = thread::current();
+    state.idle.push(this.clone());
+    state.is_reported = false;
+    loop {
+        let stays = state.threads <= pool.keeps;
+        drop(state);
+        let began = Instant::now();
+        match stays {
+            true => thread::park(),
+            false => thread::park_timeout(IDLE),
+        }
+        state = pool.lock();
+        let Some(place) = state.idle.iter().rposition(|one| one.id() == this.id()) else {
+            // The thread that removed it counts us as ready.
+            habit.note_wait(now_ns().saturating_sub(since));
+            return true;
         };
-        self.ran = queued.is_some();
-        let before = (self.seat).replace(queued.as_ref().map(|queued| queued.request().clone()));
-        drop(before);
-        queued
-    }
-
-    /// This thread is active: it has arrived, or returned from a call, however long that took.
-    fn count_in(&mut self, state: &mut State) {
-        if std::mem::take(&mut self.is_coming) {
-            state.coming -= 1;
-        } else if self.seat.round() == self.pool.round() {
-            return;
-        }
-        state.active += 1;
-        self.seat.set_round(self.pool.round());
-    }
-
-    /// Waits for a call. Returns `false` if none came for a while: this thread must end.
-    fn wait(&mut self) -> bool {
-        let since = now_ns();
-        let pool = self.pool;
-        if self.habit.budget() > 0
-            && spinning::spin(&mut self.habit, since, || !pool.queue.is_empty())
-        {
-            return true;
-        }
-        let mut state = pool.lock();
-        if !pool.queue.is_empty() {
-            return true;
-        }
-        if self.seat.round() == pool.round() {
-            state.active -= 1;
-        }
-        let this = thread::current();
-        state.idle.push(this.clone());
-        state.was_free = true;
-        loop {
-            let stays = state.threads <= pool.keeps;
-            drop(state);
-            let began = Instant::now();
-            match stays {
-                true => thread::park(),
-                false => thread::park_timeout(IDLE),
-            }
-            state = pool.lock();
-            let Some(place) = state.idle.iter().rposition(|one| one.id() == this.id()) else {
-                // The thread that removed it has counted us as coming.
-                self.is_coming = true;
-                self.habit.note_wait(now_ns().saturating_sub(since));
-                return true;
-            };
-            if began.elapsed() >= IDLE && state.threads > pool.keeps {
-                state.idle.remove(place);
-                state.threads -= 1;
-                state.seats.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
-                return false;
-            }
+        if began.elapsed() >= IDLE && state.threads > pool.keeps {
+            state.idle.remove(place);
+            state.threads -= 1;
+            return false;
         }
     }
 }
