@@ -8,13 +8,16 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix docs clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## Start a node and show what a loop does in it
 	@ERL_LIBS=_build/default/lib escript examples/tour.escript
+
+doctor: ## Look at everything that is needed, and say how to fix what is wrong
+	@bin/erlang-loop --doctor
 
 test: ## Run all checks and tests; the last line counts them
 	@scripts/setup test

@@ -266,7 +266,10 @@ init() ->
     File = filename:join(priv_dir(), "py_nif"),
     case erlang:load_nif(File, 0) of
         ok -> types_opened();
-        {error, {_, Text}} -> {error, {py_nif_not_loaded, File, Text}}
+        {error, {_, Text}} ->
+            %% For py_doctor: nothing of a module that cannot be loaded is left.
+            ok = persistent_term:put({?MODULE, not_loaded}, Text),
+            {error, {py_nif_not_loaded, File, Text}}
     end.
 
 %% Completes a load: the library cannot use new resource types before load_nif/2 has returned.

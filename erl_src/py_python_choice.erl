@@ -5,6 +5,8 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([settings/0, for_command/0, build_info/0]).
+%% For py_doctor.
+-export([version/1]).
 
 -type switch_interval() :: float() | undefined.
 
@@ -113,6 +115,9 @@ minor(Version) ->
     [Major, Minor | _] = string:split(Version, ".", all),
     lists:flatten([Major, ".", Minor]).
 
+%% @private
+%% @doc The major and minor version of an interpreter, which is run for that.
+-spec version(file:name_all()) -> {ok, string()} | error.
 version(Executable) ->
     Code = "import sys; print('%d.%d' % sys.version_info[:2])",
     try open_port({spawn_executable, Executable}, [{args, ["-I", "-c", Code]}, exit_status]) of
