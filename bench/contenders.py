@@ -12,7 +12,7 @@ import importlib.metadata
 import sys
 from pathlib import Path
 
-from bench.registry import Budget, Case, Factory, Unavailable
+from bench.registry import LOOPS, Budget, Case, Factory, Unavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = "erlang_loop"
@@ -40,7 +40,7 @@ def factory(name: str) -> Factory:
     """What makes a loop of this kind, in this process."""
     if name == "asyncio":
         return asyncio.SelectorEventLoop
-    if name not in ("uvloop", "rloop", OURS):
+    if name not in LOOPS:
         raise ValueError(f"unknown loop {name}")
     try:
         module = importlib.import_module(name)

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from bench.contenders import ROOT, version
+from bench.registry import OPTIONAL_LOOPS
 
 
 def _output(*words: str) -> str:
@@ -39,8 +40,7 @@ def otp() -> str:
 def describe() -> list[tuple[str, str]]:
     """Rows of a table."""
     packages = (
-        "uvloop",
-        "rloop",
+        *("uvloop", "rloop", *OPTIONAL_LOOPS),
         "fastapi",
         "uvicorn",
         "aiohttp",
@@ -50,6 +50,7 @@ def describe() -> list[tuple[str, str]]:
     )
     installed = [f"{name} {version(name)}" for name in packages if version(name)]
     missing = [name for name in ("uvloop", "rloop") if not version(name)]
+    missing += [f"{name} ({why})" for name, why in OPTIONAL_LOOPS.items() if not version(name)]
     rows = [
         ("processor", f"{processor()}, {os.cpu_count()} cores"),
         ("system", f"{platform.system()} {platform.release().split('-')[0]}, {_libc()}"),
@@ -59,7 +60,7 @@ def describe() -> list[tuple[str, str]]:
         ("packages", ", ".join(installed)),
     ]
     if missing:
-        rows.append(("not to be had for this Python", ", ".join(missing)))
+        rows.append(("loops that are not installed", ", ".join(missing)))
     return rows
 
 

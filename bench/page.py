@@ -139,13 +139,29 @@ def _in_short(results: Results) -> list[str]:
         rows.append((other, f"{mean:.2f}", less, str(counted), ", ".join(below) or "none"))
     if not rows:
         return []
-    head = ("against", "times better", "times less CPU", "cases", "cases below 1")
+    head = ("all cases, against", "times better", "times less CPU", "cases", "cases below 1")
     text = (
-        "Geometric means over all cases, and over those whose CPU time was measured. In brackets: "
-        "how many times less CPU time the case took. A rate does not show that if the client is as "
-        "busy as the server."
+        "Geometric means over the cases of each group, over all cases, and over those whose CPU "
+        "time was measured. In brackets: how many times less CPU time the case took. A rate does "
+        "not show that if the client is as busy as the server."
     )
-    return ["## In short", "", text, "", *table(head, rows)]
+    groups = ("times better than", *OTHERS, "cases")
+    return [
+        *("## In short", "", text, ""),
+        *table(groups, _means_of_groups(results)),
+        *("", *table(head, rows)),
+    ]
+
+
+def _means_of_groups(results: Results) -> list[tuple[str, ...]]:
+    rows = []
+    for group in LOOP_GROUPS:
+        names = [case.name for case in measured(results, group) if case.counts]
+        means = [mean_ratio(results, other, names) for other in OTHERS]
+        if any(mean is not None for mean in means):
+            cells = ["–" if mean is None else f"{mean:.2f}" for mean in means]
+            rows.append((GROUPS[group], *cells, str(len(names))))
+    return rows
 
 
 def _less_cpu(results: Results, name: str, other: str) -> str:

@@ -6,12 +6,22 @@ import math
 from collections.abc import Iterable
 from html import escape
 
+from bench.registry import LOOPS
 from bench.rounds import Results
 from bench.summary import ratios
 
-COLOURS = {"asyncio": "#3b75af", "uvloop": "#e0812b", "rloop": "#519e3e"}
-ROW = 22
+COLOURS = {
+    "asyncio": "#3b75af",
+    "uvloop": "#e0812b",
+    "rloop": "#519e3e",
+    "rsloop": "#8d69b8",
+    "zloop": "#84584e",
+    "zuvloop": "#d57dbf",
+}
+#: Those that take part.
+OTHERS = {loop: COLOURS[loop] for loop in LOOPS if loop in COLOURS}
 BAR = 5
+ROW = 4 + (BAR + 1) * len(OTHERS)
 LEFT = 170
 WIDTH = 620
 TOP = 52
@@ -19,7 +29,7 @@ TICKS = (0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
 
 def draw(results: Results, names: Iterable[str]) -> str:
-    by_loop = {loop: ratios(results, loop, list(names)) for loop in COLOURS}
+    by_loop = {loop: ratios(results, loop, list(names)) for loop in OTHERS}
     shown = [name for name in names if any(name in found for found in by_loop.values())]
     values = [one.value for found in by_loop.values() for one in found.values()]
     low = min(0.5, *values, 1) if values else 0.5
@@ -30,14 +40,16 @@ def draw(results: Results, names: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" '
         'font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{LEFT}" y="17" font-size="13">So many times better is erlang_loop than</text>',
+        f'<text x="{LEFT}" y="17" font-size="13">How many times better erlang_loop is than</text>',
         *_legend(),
         *_grid(scale, height),
     ]
     for row, name in enumerate(shown):
         y = TOP + ROW * row
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>')
-        for index, (loop, colour) in enumerate(COLOURS.items()):
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{y + ROW // 2 + 2}" text-anchor="end">{escape(name)}</text>'
+        )
+        for index, (loop, colour) in enumerate(OTHERS.items()):
             one = by_loop[loop].get(name)
             if one is not None:
                 parts.append(_bar(scale, one.value, y + 2 + index * (BAR + 1), colour))
@@ -60,7 +72,7 @@ class _Scale:
 
 def _legend() -> list[str]:
     parts = []
-    for index, (loop, colour) in enumerate(COLOURS.items()):
+    for index, (loop, colour) in enumerate(OTHERS.items()):
         x = LEFT + 300 + index * 90
         parts.append(f'<rect x="{x}" y="8" width="10" height="10" fill="{colour}"/>')
         parts.append(f'<text x="{x + 14}" y="17">{loop}</text>')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -88,7 +89,18 @@ NamedCase = Callable[[str, Budget], Sample]
 LONGER_GROUPS = ("stacks", "processes", "erlang")
 LONGER = 4
 
-LOOPS = ("asyncio", "uvloop", "rloop", "erlang_loop")
+#: Loops that take part where they are installed, and what they need that not every machine has.
+#: None has a package for every Python that this project supports.
+OPTIONAL_LOOPS = {
+    "rsloop": "is built from source with a nightly Rust compiler",
+    "zloop": "needs a newer Python",
+    "zuvloop": "needs Python 3.14",
+}
+LOOPS = (
+    *("asyncio", "uvloop", "rloop"),
+    *(name for name in OPTIONAL_LOOPS if importlib.util.find_spec(name)),
+    "erlang_loop",
+)
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,9 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+#: In the order of the page: first what most programs do.
 GROUPS = {
+    "stacks": "Real programs",
     "scheduling": "Callbacks",
     "timers": "Timers",
     "tasks": "Tasks",
@@ -128,7 +142,6 @@ GROUPS = {
     "connections": "Connections",
     "processes": "Processes, loops, threads",
     "footprint": "Memory and idling",
-    "stacks": "Real programs",
     "front_ends": "Front ends",
     "erlang": "Calls between Erlang and Python",
 }

@@ -24,7 +24,12 @@ def needs(*modules: str) -> None:
 
 @contextlib.contextmanager
 def listening() -> Any:
-    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
+    # With its protocol: asyncio sets TCP_NODELAY only on connections whose socket names TCP, and a
+    # connection gets the protocol of its listener. socket.create_server leaves it 0.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(BACKLOG)
         listener.setblocking(False)
         yield listener, f"tcp:127.0.0.1:{listener.getsockname()[1]}"
 

@@ -287,6 +287,24 @@ async def test_addresses_and_socket(loop):
             assert not hasattr(sock, "recv")
 
 
+@pytest.mark.ours
+async def test_nodelay_of_a_listener_that_names_no_protocol(loop):
+    """asyncio leaves TCP_NODELAY off for what such a listener accepts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert listener.proto == 0
+        accepted = loop.create_future()
+        server = await asyncio.start_server(
+            lambda _reader, writer: accepted.set_result(writer), sock=listener
+        )
+        async with server:
+            _, client = await asyncio.open_connection(*listener.getsockname())
+            for writer in (client, await accepted):
+                sock = writer.get_extra_info("socket")
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                writer.close()
+                await writer.wait_closed()
+
+
 async def test_local_addr(loop):
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

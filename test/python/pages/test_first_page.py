@@ -87,6 +87,18 @@ class Shell:
             self.output += more.decode()
 
 
+def test_figures_are_those_of_the_page():
+    """README quotes the means against uvloop: of real programs, and of all cases."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
+    means = page.split("\n## Real programs\n")[1].split("| geometric mean |")[1].splitlines()[0]
+    real = re.findall(r"\*\*([\d.]+)\*\*", means)[1]
+    over_all = re.search(r"^\| uvloop \| ([\d.]+) \| [\d.–]+ \| (\d+) \|", page, re.MULTILINE)  # noqa: RUF001
+    assert over_all
+    quoted = f"{real} times as fast as uvloop, over all {over_all[2]} cases {over_all[1]} times"
+    assert quoted in " ".join(readme.split())
+
+
 def test_erlang(tmp_path):
     (_, link), (_, config), (_, session) = blocks("Erlang")
     env = environment()

@@ -208,13 +208,29 @@ def test_ratio_is_of_each_round():
     assert not found.certain
 
 
+def cells(lines: list[str], start: str, head: str) -> dict[str, str]:
+    """The cells of a row by the heads of its columns."""
+    names, values = (
+        next(line for line in lines if line.startswith(f"| {text}")).strip("| ").split(" | ")
+        for text in (head, start)
+    )
+    return dict(zip(names, values))
+
+
 def test_page_tells_what_is_missing():
     measured = results([200], [100])
     measured.add("call_soon_chain", "rloop", Failure("it | hung"))
     measured.add("call_soon_chain", "asyncio", Failure("not here", unavailable=True))
     text = page.write(store.Run(measured, PLAN, "make bench", {"push": 12.5}))
-    row = next(line for line in text.splitlines() if line.startswith("| call_soon_chain | call"))
-    assert row.split(" | ")[2:] == ["n/a", "100", "FAILS", "200", "–", "2.00", "– |"]  # noqa: RUF001
+    lines = text.splitlines()
+    found = cells(lines, "call_soon_chain | call", "case | unit")
+    assert [found[name] for name in ("asyncio", "uvloop", "rloop", "erlang_loop")] == [
+        *("n/a", "100", "FAILS", "200"),
+    ]
+    means = ["–", "2.00", "–"]  # noqa: RUF001
+    assert [found[f"× {name}"] for name in ("asyncio", "uvloop", "rloop")] == means  # noqa: RUF001
+    found = cells(lines, "Callbacks", "times better than")
+    assert [found[name] for name in ("asyncio", "uvloop", "rloop")] == means
     assert "| call_soon_chain | rloop | FAILS | it \\| hung |" in text
     assert "| push | 12.5 |" in text
 
