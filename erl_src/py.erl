@@ -34,14 +34,16 @@
 -export([eval/1, eval/2, eval/3, exec/1, exec/2]).
 -export([submit/3, submit/4, submit/5, await/1, await/2, yield/1, yield/2, cancel/1]).
 -export([cast/3, cast/4, cast/5]).
--export([value/1, format_error/1]).
+-export([method/3, method/4, method/5, attr/2, attr/3, item/2, item/3]).
+-export([value/1, value/2, type/1, type/2, repr/1, repr/2]).
+-export([format/1, format_error/1]).
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
 -export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
 
 -export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0, exec_options/0]).
--export_type([result/0, reason/0, task/0, stream/0]).
+-export_type([result/0, reason/0, object/0, task/0, stream/0]).
 
 -include("py_misuse.hrl").
 
@@ -59,6 +61,9 @@
 -type name() :: atom() | binary() | string().
 -type code() :: unicode:chardata().
 -type kwargs() :: #{atom() | binary() => term()}.
+%% A Python object of this node, which the reference keeps alive: from the option `return => ref', or
+%% from `erlang.Handle' in Python. As an argument it is the object itself.
+-type object() :: reference().
 %% How a request is run, and what becomes of its result.
 -type options() :: #{
     %% Milliseconds that the caller waits. Default: 5,000.
@@ -102,12 +107,12 @@
 -type stream() :: py_stream:stream().
 
 %% @equiv call(Module, Function, Args, #{}, 5000)
--spec call(name(), name(), [term()]) -> result().
+-spec call(name() | object(), name(), [term()]) -> result().
 call(Module, Function, Args) ->
     call(Module, Function, Args, #{}, ?TIMEOUT).
 
 %% @equiv call(Module, Function, Args, Kwargs, 5000)
--spec call(name(), name(), [term()], kwargs()) -> result().
+-spec call(name() | object(), name(), [term()], kwargs()) -> result().
 call(Module, Function, Args, Kwargs) ->
     call(Module, Function, Args, Kwargs, ?TIMEOUT).
 
@@ -117,11 +122,11 @@ call(Module, Function, Args, Kwargs) ->
 %% ```
 %% {ok, Random} = py:call(random, 'Random', [1], #{}, #{return => ref, timeout => 1000}).
 %% '''
--spec call(name(), name(), [term()], kwargs(), timeout() | options()) -> result().
+-spec call(name() | object(), name(), [term()], kwargs(), timeout() | options()) -> result().
 call(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{timeout_or_options, [timeout, loop, return]}, Options}
         ],
         request(default, {call, Module, Function, Args, Kwargs}, Options)
@@ -178,23 +183,23 @@ text(Code) ->
     end.
 
 %% @equiv submit(Module, Function, Args, #{})
--spec submit(name(), name(), [term()]) -> {ok, task()} | {error, reason()}.
+-spec submit(name() | object(), name(), [term()]) -> {ok, task()} | {error, reason()}.
 submit(Module, Function, Args) ->
     submit(Module, Function, Args, #{}).
 
 %% @equiv submit(Module, Function, Args, Kwargs, #{})
--spec submit(name(), name(), [term()], kwargs()) -> {ok, task()} | {error, reason()}.
+-spec submit(name() | object(), name(), [term()], kwargs()) -> {ok, task()} | {error, reason()}.
 submit(Module, Function, Args, Kwargs) ->
     submit(Module, Function, Args, Kwargs, #{}).
 
 %% @doc Starts a call and returns a task at once, for {@link await/2}, {@link yield/2} and
 %% {@link cancel/1}.
--spec submit(name(), name(), [term()], kwargs(), submit_options()) ->
+-spec submit(name() | object(), name(), [term()], kwargs(), submit_options()) ->
     {ok, task()} | {error, reason()}.
 submit(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{options, [loop, return]}, Options}
         ],
         case py_event_loop:target(Options) of
@@ -273,22 +278,22 @@ cancel(Task) ->
     error(badarg, [Task], py_misuse:info(#{1 => py_misuse:text(task_or_stream, Task)})).
 
 %% @equiv cast(Module, Function, Args, #{})
--spec cast(name(), name(), [term()]) -> ok | {error, reason()}.
+-spec cast(name() | object(), name(), [term()]) -> ok | {error, reason()}.
 cast(Module, Function, Args) ->
     cast(Module, Function, Args, #{}).
 
 %% @equiv cast(Module, Function, Args, Kwargs, #{})
--spec cast(name(), name(), [term()], kwargs()) -> ok | {error, reason()}.
+-spec cast(name() | object(), name(), [term()], kwargs()) -> ok | {error, reason()}.
 cast(Module, Function, Args, Kwargs) ->
     cast(Module, Function, Args, Kwargs, #{}).
 
 %% @doc Calls a function asynchronously and discards the result. The call continues if the calling
 %% process dies. An exception is logged.
--spec cast(name(), name(), [term()], kwargs(), cast_options()) -> ok | {error, reason()}.
+-spec cast(name() | object(), name(), [term()], kwargs(), cast_options()) -> ok | {error, reason()}.
 cast(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{options, [loop]}, Options}
         ],
         case py_event_loop:target(Options) of
@@ -306,17 +311,143 @@ cast_to(Target, Call) ->
         {error, Reason} -> {error, Reason}
     end.
 
-%% @doc Returns `Value' for `{ok, Value}'; raises `{python, Reason}' for `{error, Reason}'. The
-%% shell and crash reports print such an error with Python's traceback.
+%% @equiv method(Object, Name, Args, #{}, 5000)
+-spec method(object(), name(), [term()]) -> result().
+method(Object, Name, Args) ->
+    method(Object, Name, Args, #{}, ?TIMEOUT).
+
+%% @equiv method(Object, Name, Args, Kwargs, 5000)
+-spec method(object(), name(), [term()], kwargs()) -> result().
+method(Object, Name, Args, Kwargs) ->
+    method(Object, Name, Args, Kwargs, ?TIMEOUT).
+
+%% @doc Calls a method of an object. `Name' may be dotted: a method of an attribute. A coroutine is
+%% awaited on the loop.
+%%
+%% ```
+%% {ok, List} = py:call(builtins, list, [[3, 1, 2]], #{}, #{return => ref}),
+%% {ok, none} = py:method(List, sort, []),
+%% {ok, [1, 2, 3]} = py:value(List).
+%% '''
+%%
+%% The other functions for calls take an object instead of a module, too: `py:call/5', `py:submit/5',
+%% `py:stream/5' and so on.
+-spec method(object(), name(), [term()], kwargs(), timeout() | options()) -> result().
+method(Object, Name, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        [
+            {object, Object}, {name, Name}, {args, Args}, {kwargs, Kwargs},
+            {{timeout_or_options, [timeout, loop, return]}, Options}
+        ],
+        begin
+            is_reference(Object) orelse error(badarg),
+            request(default, {call, Object, Name, Args, Kwargs}, Options)
+        end
+    ).
+
+%% @equiv attr(Object, Name, 5000)
+-spec attr(object(), name()) -> result().
+attr(Object, Name) ->
+    attr(Object, Name, ?TIMEOUT).
+
+%% @doc Returns an attribute of an object. `Name' may be dotted: an attribute of an attribute.
+-spec attr(object(), name(), timeout() | options()) -> result().
+attr(Object, Name, Options) ->
+    ?EXPLAINED(
+        [{object, Object}, {name, Name}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        of_object(attribute, Object, [name_text(Name)], Options)
+    ).
+
+%% @equiv item(Object, Key, 5000)
+-spec item(object(), term()) -> result().
+item(Object, Key) ->
+    item(Object, Key, ?TIMEOUT).
+
+%% @doc Returns `object[key]': the item of a list, the value of a dictionary.
+-spec item(object(), term(), timeout() | options()) -> result().
+item(Object, Key, Options) ->
+    ?EXPLAINED(
+        [{object, Object}, {any, Key}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        of_object(item, Object, [Key], Options)
+    ).
+
+%% @doc Of a result, the value: returns `Value' for `{ok, Value}', and raises `{python, Reason}' for
+%% `{error, Reason}'. The shell and crash reports print such an error with Python's traceback.
 %%
 %% ```
 %% 4.0 = py:value(py:call(math, sqrt, [16])).
 %% '''
--spec value(result()) -> term().
+%%
+%% Of an object, a result: its value, converted like the result of any call.
+%%
+%% ```
+%% {ok, Counter} = py:call(collections, 'Counter', [<<"abca">>], #{}, #{return => ref}),
+%% {ok, #{<<"a">> := 2}} = py:value(Counter).
+%% '''
+-spec value(result()) -> term();
+           (object()) -> result().
 value({ok, Value}) ->
     Value;
 value({error, Reason}) ->
-    erlang:error({python, Reason}, none, [{error_info, #{module => py_error}}]).
+    erlang:error({python, Reason}, none, [{error_info, #{module => py_error}}]);
+value(Object) ->
+    value(Object, ?TIMEOUT).
+
+%% @doc As {@link value/1} of an object.
+-spec value(object(), timeout() | options()) -> result().
+value(Object, Options) ->
+    ?EXPLAINED(
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        of_object(value, Object, [], Options)
+    ).
+
+%% @equiv type(Object, 5000)
+-spec type(object()) -> {ok, binary()} | {error, reason()}.
+type(Object) ->
+    type(Object, ?TIMEOUT).
+
+%% @doc Returns the name of an object's type: `<<"builtins.list">>'.
+-spec type(object(), timeout() | options()) -> result().
+type(Object, Options) ->
+    ?EXPLAINED(
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        of_object(type_name, Object, [], Options)
+    ).
+
+%% @equiv repr(Object, 5000)
+-spec repr(object()) -> {ok, binary()} | {error, reason()}.
+repr(Object) ->
+    repr(Object, ?TIMEOUT).
+
+%% @doc Returns an object as Python prints it.
+-spec repr(object(), timeout() | options()) -> result().
+repr(Object, Options) ->
+    ?EXPLAINED(
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        begin
+            _ = py_nif:object_type(Object),
+            request(default, {call, builtins, repr, [Object], #{}}, Options)
+        end
+    ).
+
+of_object(Function, Object, Args, Options) ->
+    %% Raises `badarg' for other references, which Python would take for its own `erlang.Ref'.
+    _ = py_nif:object_type(Object),
+    request(default, {call, <<"erlang.objects">>, Function, [Object | Args], #{}}, Options).
+
+name_text(Name) when is_atom(Name) -> atom_to_binary(Name);
+name_text(Name) -> text(Name).
+
+%% @doc Formats any term, with `#py{type}' for each reference to a Python object. Does not wait for
+%% Python.
+%%
+%% ```
+%% {ok, Random} = py:call(random, 'Random', [1], #{}, #{return => ref}),
+%% "{ok,#py{random.Random}}" = lists:flatten(py:format({ok, Random})).
+%% '''
+-spec format(term()) -> string().
+format(Term) ->
+    py_object:format(Term).
 
 %% @doc Formats the `Reason' of `{error, Reason}' as text: Python's traceback for an exception.
 -spec format_error(reason()) -> unicode:chardata().
@@ -324,12 +455,12 @@ format_error(Reason) ->
     py_error:format(Reason).
 
 %% @equiv stream(Module, Function, Args, #{}, #{})
--spec stream(name(), name(), [term()]) -> {ok, stream()} | {error, reason()}.
+-spec stream(name() | object(), name(), [term()]) -> {ok, stream()} | {error, reason()}.
 stream(Module, Function, Args) ->
     stream(Module, Function, Args, #{}, #{}).
 
 %% @equiv stream(Module, Function, Args, Kwargs, #{})
--spec stream(name(), name(), [term()], kwargs()) -> {ok, stream()} | {error, reason()}.
+-spec stream(name() | object(), name(), [term()], kwargs()) -> {ok, stream()} | {error, reason()}.
 stream(Module, Function, Args, Kwargs) ->
     stream(Module, Function, Args, Kwargs, #{}).
 
@@ -344,11 +475,11 @@ stream(Module, Function, Args, Kwargs) ->
 %% Options: `demand', the initial demand (0 by default); `to', the consumer, if that is not the
 %% calling process; `loop'; `return', for each item, as for {@link call/5}. When the consumer dies,
 %% the stream is cancelled.
--spec stream(name(), name(), [term()], kwargs(), py_stream:options()) ->
+-spec stream(name() | object(), name(), [term()], kwargs(), py_stream:options()) ->
     {ok, stream()} | {error, reason()}.
 stream(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
-        [{name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {stream_options, Options}],
+        [{module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs}, {stream_options, Options}],
         case py_event_loop:target(Options) of
             {error, Reason} -> {error, Reason};
             {Target, Rest} -> py_stream:start(Target, {call, Module, Function, Args, Kwargs}, Rest)
@@ -362,13 +493,13 @@ demand(Stream, Count) ->
     ?EXPLAINED([{stream, Stream}, {demand, Count}], py_stream:demand(Stream, Count)).
 
 %% @equiv fold(Fun, Acc, Module, Function, Args, #{}, #{})
--spec fold(fun((term(), Acc) -> Acc), Acc, name(), name(), [term()]) ->
+-spec fold(fun((term(), Acc) -> Acc), Acc, name() | object(), name(), [term()]) ->
     {ok, Acc} | {error, reason()}.
 fold(Fun, Acc, Module, Function, Args) ->
     fold(Fun, Acc, Module, Function, Args, #{}, #{}).
 
 %% @equiv fold(Fun, Acc, Module, Function, Args, Kwargs, #{})
--spec fold(fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs()) ->
+-spec fold(fun((term(), Acc) -> Acc), Acc, name() | object(), name(), [term()], kwargs()) ->
     {ok, Acc} | {error, reason()}.
 fold(Fun, Acc, Module, Function, Args, Kwargs) ->
     fold(Fun, Acc, Module, Function, Args, Kwargs, #{}).
@@ -379,12 +510,12 @@ fold(Fun, Acc, Module, Function, Args, Kwargs) ->
 %% Options: `timeout', the milliseconds that the next item may take (5,000); `demand', how many
 %% items may be in flight (32); `loop'; `return'.
 -spec fold(
-    fun((term(), Acc) -> Acc), Acc, name(), name(), [term()], kwargs(), py_stream:fold_options()
+    fun((term(), Acc) -> Acc), Acc, name() | object(), name(), [term()], kwargs(), py_stream:fold_options()
 ) -> {ok, Acc} | {error, reason()}.
 fold(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {{function, 2}, Fun}, {any, Acc}, {name, Module}, {name, Function},
+            {{function, 2}, Fun}, {any, Acc}, {module_or_object, Module}, {name, Function},
             {args, Args}, {kwargs, Kwargs}, {fold_options, Options}
         ],
         begin
@@ -395,14 +526,14 @@ fold(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @equiv fold_while(Fun, Acc, Module, Function, Args, #{}, #{})
--spec fold_while(fun((term(), Acc) -> {cont | halt, Acc}), Acc, name(), name(), [term()]) ->
+-spec fold_while(fun((term(), Acc) -> {cont | halt, Acc}), Acc, name() | object(), name(), [term()]) ->
     {ok, Acc} | {error, reason()}.
 fold_while(Fun, Acc, Module, Function, Args) ->
     fold_while(Fun, Acc, Module, Function, Args, #{}, #{}).
 
 %% @equiv fold_while(Fun, Acc, Module, Function, Args, Kwargs, #{})
 -spec fold_while(
-    fun((term(), Acc) -> {cont | halt, Acc}), Acc, name(), name(), [term()], kwargs()
+    fun((term(), Acc) -> {cont | halt, Acc}), Acc, name() | object(), name(), [term()], kwargs()
 ) -> {ok, Acc} | {error, reason()}.
 fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
     fold_while(Fun, Acc, Module, Function, Args, Kwargs, #{}).
@@ -412,7 +543,7 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
 -spec fold_while(
     fun((term(), Acc) -> {cont | halt, Acc}),
     Acc,
-    name(),
+    name() | object(),
     name(),
     [term()],
     kwargs(),
@@ -421,7 +552,7 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs) ->
 fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {{function, 2}, Fun}, {any, Acc}, {name, Module}, {name, Function},
+            {{function, 2}, Fun}, {any, Acc}, {module_or_object, Module}, {name, Function},
             {args, Args}, {kwargs, Kwargs}, {fold_options, Options}
         ],
         case py_event_loop:target(Options) of

@@ -126,22 +126,22 @@ stop_process(Loop, Timeout) ->
     end.
 
 %% @equiv run(Loop, Module, Function, Args, #{}, 5000)
--spec run(loop(), py:name(), py:name(), [term()]) -> py:result().
+-spec run(loop(), py:name() | py:object(), py:name(), [term()]) -> py:result().
 run(Loop, Module, Function, Args) ->
     run(Loop, Module, Function, Args, #{}).
 
 %% @equiv run(Loop, Module, Function, Args, Kwargs, 5000)
--spec run(loop(), py:name(), py:name(), [term()], py:kwargs()) -> py:result().
+-spec run(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs()) -> py:result().
 run(Loop, Module, Function, Args, Kwargs) ->
     run(Loop, Module, Function, Args, Kwargs, 5000).
 
 %% @doc As `py:call/5', on this loop.
--spec run(loop(), py:name(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+-spec run(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
     py:result().
 run(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{timeout_or_options, [timeout, return]}, Options}
         ],
         case find(Loop) of
@@ -151,24 +151,24 @@ run(Loop, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @equiv submit(Loop, Module, Function, Args, #{})
--spec submit(loop(), py:name(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
+-spec submit(loop(), py:name() | py:object(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
 submit(Loop, Module, Function, Args) ->
     submit(Loop, Module, Function, Args, #{}).
 
 %% @equiv submit(Loop, Module, Function, Args, Kwargs, #{})
--spec submit(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
+-spec submit(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Loop, Module, Function, Args, Kwargs) ->
     submit(Loop, Module, Function, Args, Kwargs, #{}).
 
 %% @doc As `py:submit/5', on this loop; `py:await/2', `py:yield/2' and `py:cancel/1' take the
 %% task.
--spec submit(loop(), py:name(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
+-spec submit(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{options, [return]}, Options}
         ],
         begin
@@ -182,23 +182,23 @@ submit(Loop, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @equiv stream(Loop, Module, Function, Args, #{}, #{})
--spec stream(loop(), py:name(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
+-spec stream(loop(), py:name() | py:object(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
 stream(Loop, Module, Function, Args) ->
     stream(Loop, Module, Function, Args, #{}, #{}).
 
 %% @equiv stream(Loop, Module, Function, Args, Kwargs, #{})
--spec stream(loop(), py:name(), py:name(), [term()], py:kwargs()) ->
+-spec stream(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Loop, Module, Function, Args, Kwargs) ->
     stream(Loop, Module, Function, Args, Kwargs, #{}).
 
 %% @doc As `py:stream/5', on this loop; `py:demand/2' and `py:cancel/1' take the stream.
--spec stream(loop(), py:name(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
+-spec stream(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {loop, Loop}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {loop_stream_options, Options}
         ],
         begin

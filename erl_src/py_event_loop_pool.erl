@@ -136,22 +136,22 @@ stop_checked(Pool, Timeout) ->
     end.
 
 %% @equiv run(Pool, Module, Function, Args, #{}, 5000)
--spec run(pool(), py:name(), py:name(), [term()]) -> py:result().
+-spec run(pool(), py:name() | py:object(), py:name(), [term()]) -> py:result().
 run(Pool, Module, Function, Args) ->
     run(Pool, Module, Function, Args, #{}).
 
 %% @equiv run(Pool, Module, Function, Args, Kwargs, 5000)
--spec run(pool(), py:name(), py:name(), [term()], py:kwargs()) -> py:result().
+-spec run(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs()) -> py:result().
 run(Pool, Module, Function, Args, Kwargs) ->
     run(Pool, Module, Function, Args, Kwargs, 5000).
 
 %% @doc As `py:call/5', on one of the loops.
--spec run(pool(), py:name(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+-spec run(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
     py:result().
 run(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{timeout_or_options, [timeout, return]}, Options}
         ],
         begin
@@ -170,23 +170,23 @@ request(Loop, Call, Options) ->
     end.
 
 %% @equiv submit(Pool, Module, Function, Args, #{})
--spec submit(pool(), py:name(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
+-spec submit(pool(), py:name() | py:object(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.
 submit(Pool, Module, Function, Args) ->
     submit(Pool, Module, Function, Args, #{}).
 
 %% @equiv submit(Pool, Module, Function, Args, Kwargs, #{})
--spec submit(pool(), py:name(), py:name(), [term()], py:kwargs()) ->
+-spec submit(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Pool, Module, Function, Args, Kwargs) ->
     submit(Pool, Module, Function, Args, Kwargs, #{}).
 
 %% @doc As `py:submit/5', on one of the loops.
--spec submit(pool(), py:name(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
+-spec submit(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), py:submit_options()) ->
     {ok, py:task()} | {error, py:reason()}.
 submit(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{options, [return]}, Options}
         ],
         spread(Pool, fun(Loop) ->
@@ -195,23 +195,23 @@ submit(Pool, Module, Function, Args, Kwargs, Options) ->
     ).
 
 %% @equiv stream(Pool, Module, Function, Args, #{}, #{})
--spec stream(pool(), py:name(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
+-spec stream(pool(), py:name() | py:object(), py:name(), [term()]) -> {ok, py:stream()} | {error, py:reason()}.
 stream(Pool, Module, Function, Args) ->
     stream(Pool, Module, Function, Args, #{}, #{}).
 
 %% @equiv stream(Pool, Module, Function, Args, Kwargs, #{})
--spec stream(pool(), py:name(), py:name(), [term()], py:kwargs()) ->
+-spec stream(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Pool, Module, Function, Args, Kwargs) ->
     stream(Pool, Module, Function, Args, Kwargs, #{}).
 
 %% @doc As `py:stream/5', on one of the loops.
--spec stream(pool(), py:name(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
+-spec stream(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), py_stream:options()) ->
     {ok, py:stream()} | {error, py:reason()}.
 stream(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
-            {pool, Pool}, {name, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {loop_stream_options, Options}
         ],
         spread(Pool, fun(Loop) ->

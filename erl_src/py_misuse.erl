@@ -21,6 +21,9 @@
 
 -type kind() ::
     name
+    %% Of a module, or an object.
+    | module_or_object
+    | object
     | args
     | kwargs
     | variables
@@ -92,6 +95,17 @@ problem(name, Value) ->
         is_atom(Value) orelse is_text(Value),
         "not a name: an atom, a UTF-8 binary or a string"
     );
+problem(module_or_object, Value) when is_reference(Value) ->
+    problem(object, Value);
+problem(module_or_object, Value) ->
+    problem(name, Value);
+problem(object, Value) when is_reference(Value) ->
+    wrong_unless(
+        is_resource(object_type, Value),
+        "not a reference to a Python object of this node since its start"
+    );
+problem(object, _) ->
+    {wrong, "not a reference to a Python object: the option return => ref returns one"};
 problem(args, Value) when is_list(Value) ->
     wrong_unless(is_proper(Value), "not a proper list");
 problem(args, _) ->

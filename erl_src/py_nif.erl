@@ -60,6 +60,7 @@
     request_monitor/1,
     request_abandon/1,
     request_cancel/1,
+    object_type/1,
     request_is_open/1,
     stream_submit/4,
     stream_demand/2,
@@ -170,6 +171,7 @@
     request_submit_unmonitored/4,
     request_monitor/1,
     request_abandon/1,
+    object_type/1,
     request_cancel/1,
     request_is_open/1,
     stream_submit/5,
@@ -254,7 +256,8 @@
 -type request_target() :: default | pid().
 %% `inline' runs on the loop's thread, even if the function is plain.
 -type call() ::
-    {call | inline, py:name(), py:name(), [term()], py:kwargs()}
+    {call, py:name() | py:object(), py:name(), [term()], py:kwargs()}
+    | {inline, py:name(), py:name(), [term()], py:kwargs()}
     | {eval | exec, py:name(), py:kwargs()}
     %% See py_options.
     | {with, py_options:sent(), call()}.
@@ -675,6 +678,11 @@ request_abandon(_Request) -> erlang:nif_error(not_loaded).
 %% @private
 -spec request_cancel(request()) -> ok.
 request_cancel(_Request) -> erlang:nif_error(not_loaded).
+
+%% The type of a Python object when the reference to it was created.
+%% @private
+-spec object_type(py:object()) -> binary().
+object_type(_Object) -> erlang:nif_error(not_loaded).
 
 %% Whether a reply may still come.
 %% @private

@@ -7,10 +7,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([a_million_calls/1, a_million_timers/1, hundred_thousand_connections/1]).
+-export([a_million_calls/1, a_million_references/1, a_million_timers/1, hundred_thousand_connections/1]).
 -export([hundred_thousand_loops/1, hundred_thousand_loops_of_erlang/1]).
 %% Called in the other node.
--export([calls/1, timers/1, connections/1, loops/1, loops_of_erlang/1]).
+-export([calls/1, references/1, timers/1, connections/1, loops/1, loops_of_erlang/1]).
 
 suite() -> [{timetrap, {hours, 3}}].
 
@@ -21,6 +21,7 @@ is_case(Case) ->
     lists:member(hd(string:split(atom_to_list(Case), "_")), ["a", "hundred"]).
 
 a_million_calls(_Config) -> there(calls, 1_000_000).
+a_million_references(_Config) -> there(references, 1_000_000).
 a_million_timers(_Config) -> there(timers, 1_000_000).
 hundred_thousand_connections(_Config) -> there(connections, 100_000).
 hundred_thousand_loops(_Config) -> there(loops, 100_000).
@@ -48,6 +49,28 @@ call(Left) ->
             2 -> {error, #{message := <<"on purpose">>}} = py:call(called, fail, [<<"on purpose">>])
         end,
     call(Left - 1).
+
+%% To objects made by plain functions and by coroutines; some are used and come back. At the end
+%% the objects are gone, too.
+references(Count) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> refer(Count) end),
+    receive
+        {'DOWN', Monitor, _, Pid, Reason} -> ?assertEqual(normal, Reason)
+    end,
+    eventually:is({ok, 0}, fun() -> py:call(referred, living, []) end).
+
+refer(0) ->
+    ok;
+refer(Left) ->
+    By = #{return => ref, timeout => 60_000},
+    Function =
+        case Left rem 2 of
+            0 -> counted;
+            1 -> counted_later
+        end,
+    {ok, Ref} = py:call(referred, Function, [], #{}, By),
+    _ = Left rem 10 =:= 0 andalso py:call(referred, is_same, [Ref, [Ref]], #{}, By),
+    refer(Left - 1).
 
 timers(Count) ->
     Parts = max(1, Count div 100_000),

@@ -63,6 +63,7 @@ all() ->
         request_monitor => [poll_set],
         request_abandon => [poll_set],
         request_cancel => [poll_set],
+        object_type => [poll_set],
         request_is_open => [poll_set],
         stream_submit => [term, term, pid, size],
         stream_demand => [poll_set, id],

@@ -70,6 +70,15 @@ def test_token_stream():
     assert any("4. 200 answers at the same time: 5200 tokens" in line for line in said)
 
 
+def test_kept_client():
+    assert (EXAMPLES / "kept_client.py").exists()  # The client.
+    said = escript("kept_client.escript")
+    assert said[0].startswith("1. #py{kept_client.Client} is <client of ")
+    assert said[0].endswith(", new>")
+    assert said[1].endswith(", open>")
+    assert said[2] == "3. 101 questions, 1 connection"
+
+
 def test_message_echo():
     assert escript("message_echo.escript") == [
         "the server answered hello",

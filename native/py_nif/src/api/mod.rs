@@ -8,6 +8,7 @@
 //! | `python` | the interpreter and its main thread |
 //! | `python_loops` | loops that Erlang starts and Python runs |
 //! | `requests`, `questions`, `mailboxes` | requests to Python, questions from Python, messages |
+//! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
@@ -16,6 +17,7 @@
 mod event_loops;
 mod fds;
 mod mailboxes;
+mod objects;
 mod output;
 mod pending;
 mod python;

@@ -184,9 +184,9 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> Option<Bound<'py, P
     object.getattr(name).ok().filter(|value| !value.is_none())
 }
 
-/// `builtins.ValueError`
-fn class_name(error: &Bound<'_, PyAny>) -> String {
-    let class = error.get_type();
+/// The type of a value: `builtins.ValueError`.
+pub fn class_name(value: &Bound<'_, PyAny>) -> String {
+    let class = value.get_type();
     let part = |name: &str| attribute(class.as_any(), name).map(|text| text_of(&text));
     match (part("__module__"), part("__qualname__")) {
         (Some(module), Some(name)) => format!("{module}.{name}"),

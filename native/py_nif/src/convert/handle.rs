@@ -1,21 +1,39 @@
-//! Python objects that Erlang holds and passes back but cannot inspect: `erlang.Handle(obj)`.
+//! Python objects that Erlang has by reference: the option `return => ref`, and `erlang.Handle(obj)`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use rustler::{Encoder, Env, Term};
 
+use super::exception::class_name;
+
 use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::cpython::process::{finalizing, main_thread};
 
-/// A Python object in a resource: Erlang has it as a reference.
-pub struct PythonObject(Py<PyAny>);
+/// A Python object in a resource: Erlang has it as a reference, which keeps it alive.
+pub struct PythonObject {
+    object: Py<PyAny>,
+    /// `module.qualname` of its type when the reference was created: for texts that are written
+    /// without the GIL.
+    type_name: Box<str>,
+}
 
 impl PythonObject {
     /// A reference that Erlang receives.
     pub fn refer(value: &Bound<'_, PyAny>) -> Ref<Self> {
-        Ref::new(PythonObject(value.clone().unbind()))
+        Ref::new(PythonObject {
+            object: value.clone().unbind(),
+            type_name: class_name(value).into(),
+        })
+    }
+
+    pub fn object<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.object.bind(py).clone()
+    }
+
+    pub fn type_name(&self) -> &str {
+        &self.type_name
     }
 }
 
@@ -26,7 +44,7 @@ impl Resource for PythonObject {
         &CELL
     }
     fn destroy(self, _sender: Sender<'_>) {
-        release(self.0);
+        release(self.object);
     }
 }
 
@@ -58,18 +76,18 @@ pub struct Handle(Ref<PythonObject>);
 #[pymethods]
 impl Handle {
     #[new]
-    fn new(value: Py<PyAny>) -> PyResult<Self> {
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         super::in_node()?;
-        Ok(Handle(Ref::new(PythonObject(value))))
+        Ok(Handle(PythonObject::refer(value)))
     }
 
     #[getter]
-    fn value(&self, py: Python<'_>) -> Py<PyAny> {
-        self.0.0.clone_ref(py)
+    fn value<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.0.object(py)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("Handle({})", self.0.0.bind(py).repr()?))
+        Ok(format!("Handle({})", self.0.object(py).repr()?))
     }
 }
 
@@ -79,8 +97,8 @@ impl Handle {
     }
 }
 
-/// The object of a reference, if the reference was created by a [`Handle`].
+/// The object of a reference, if it is one to a Python object of this node.
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Option<Bound<'py, PyAny>> {
     let object = term.decode::<Ref<PythonObject>>().ok()?;
-    Some(object.0.bind(py).clone())
+    Some(object.object(py))
 }

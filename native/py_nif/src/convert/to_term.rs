@@ -255,7 +255,7 @@ fn unknown(value: &Bound<'_, PyAny>) -> ConvertError {
     let class = type_name(value);
     let instead = match value.cast::<PyIterator>().is_ok() || class.contains("async_generator") {
         true => "py:stream/3 calls the function and sends the items one by one",
-        false => "erlang.Handle(...) would send it as an opaque reference",
+        false => "the option return => ref, or erlang.Handle(...), sends a reference to it",
     };
     ConvertError::refused(format!("cannot send {class} to Erlang; {instead}"))
 }

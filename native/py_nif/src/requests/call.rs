@@ -8,6 +8,7 @@ use pyo3::types::PyString;
 use rustler::{Binary, Env, NifResult, Term};
 
 use super::function::{Function, FunctionRef};
+use super::method::Method;
 use super::options::CallOptions;
 use super::plain::PlainArguments;
 use super::request::{ReplyTo, Request};
@@ -19,6 +20,7 @@ use crate::questions::{Question, chain};
 
 pub enum Code {
     Function(FunctionRef),
+    Method(Box<Method>),
     Eval(String),
     Exec(String),
 }
@@ -49,7 +51,8 @@ pub struct CopiedArguments {
 }
 
 impl Call {
-    /// From `{call | inline, Module, Function, Args, Kwargs}`, `{eval, Code, Variables}` or
+    /// From `{call | inline, Module, Function, Args, Kwargs}`, where the module may be a reference to
+    /// an object, `{eval, Code, Variables}` or
     /// `{exec, Code, Variables}`.
     ///
     /// `None`: the process to reply to is dead.
@@ -71,8 +74,11 @@ impl Call {
                 if args.list_length().is_err() || !kwargs.is_map() {
                     return Err(rustler::Error::BadArg);
                 }
-                let function = Function::named(module, function)?;
-                (Code::Function(function), Some(args), kwargs)
+                let code = match module.is_ref() && !inline {
+                    true => Code::Method(Box::new(Method::decode(module, function)?)),
+                    false => Code::Function(Function::named(module, function)?),
+                };
+                (code, Some(args), kwargs)
             }
             [Some(code), Some(variables), None, ..]
                 if variables.is_map() && kind == atoms::eval() =>
@@ -133,10 +139,11 @@ impl CopiedArguments {
 }
 
 impl Code {
-    /// For reports: `module.function`, or the beginning of the code.
+    /// For reports: `module.function`, a type and its method, or the beginning of the code.
     fn name(&self) -> Name {
         match self {
             Code::Function(function) => Name::Function(function.clone()),
+            Code::Method(method) => Name::Code(method.full_name()),
             Code::Eval(code) | Code::Exec(code) => Name::Code(code.chars().take(60).collect()),
         }
     }
@@ -145,6 +152,7 @@ impl Code {
 /// The name of a request.
 pub enum Name {
     Function(FunctionRef),
+    /// Of a method, or of code.
     Code(String),
 }
 

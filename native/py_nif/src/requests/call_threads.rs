@@ -102,7 +102,7 @@ impl QueuedCall {
                 Code::Function(function) if !function.is_known() => {
                     Ok((&LOOKUPS, QueuedCall::LookUp { call, home }))
                 }
-                Code::Function(_) => Err(QueuedCall::Call { call, home }),
+                Code::Function(_) | Code::Method(_) => Err(QueuedCall::Call { call, home }),
                 Code::Eval(_) | Code::Exec(_) => Ok((&SHELL, QueuedCall::Call { call, home })),
             },
             QueuedCall::LookUp { .. } | QueuedCall::Stream(_) => Err(self),

@@ -154,6 +154,7 @@ fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
             }
             value
         }
+        Code::Method(method) => invoke(&method.find(py)?, call)?,
         Code::Eval(code) => evaluate(py, call, "eval", code)?,
         Code::Exec(code) => evaluate(py, call, "exec", code)?,
     };

@@ -7,6 +7,7 @@
 //! | [`options`] | how its caller wants it run, and its result |
 //! | [`plain`] | arguments that need no copy |
 //! | [`function`] | functions by name |
+//! | [`method`] | methods of objects that Erlang has by reference |
 //! | [`call_threads`] | the threads that run plain functions |
 //! | [`calls`] | finding the function, converting, calling, replying |
 //! | [`on_loop`] | coroutines: requests on a loop's thread |
@@ -20,6 +21,7 @@ pub mod call_threads;
 pub mod calls;
 pub mod function;
 pub mod loop_streams;
+pub mod method;
 pub mod on_loop;
 pub mod options;
 pub mod plain;
