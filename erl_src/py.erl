@@ -38,6 +38,7 @@
 -export([value/1, value/2, type/1, type/2, repr/1, repr/2]).
 -export([format/1, format_error/1]).
 -export([stream/3, stream/4, stream/5, demand/2]).
+-export([channel/0, channel/1]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
 -export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
@@ -562,6 +563,17 @@ fold_while(Fun, Acc, Module, Function, Args, Kwargs, Options) ->
                 py_stream:fold(Fun, Acc, Target, {call, Module, Function, Args, Kwargs}, Rest)
         end
     ).
+
+%% @equiv channel(#{})
+-spec channel() -> {ok, py_channel:channel()}.
+channel() ->
+    channel(#{}).
+
+%% @doc Opens a channel: this and other processes send items, and Python code, to which the channel
+%% is passed as an argument, reads them. See {@link py_channel}.
+-spec channel(py_channel:options()) -> {ok, py_channel:channel()} | {error, noproc}.
+channel(Options) ->
+    ?EXPLAINED([{channel_options, Options}], py_channel:open(Options)).
 
 %% @private
 -spec request(py_nif:request_target(), py_nif:call(), timeout() | options()) -> result().

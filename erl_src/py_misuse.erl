@@ -39,6 +39,10 @@
     | count
     | consumer
     | stream_options
+    | channel
+    | channel_options
+    | channel_type
+    | limit
     | fold_options
     | loop_stream_options
     | return
@@ -163,6 +167,17 @@ problem(stream_options, Value) ->
     options(Value, #{demand => count, to => consumer, loop => loop, return => return});
 problem(loop_stream_options, Value) ->
     options(Value, #{demand => count, to => consumer, return => return});
+problem(channel, Value) ->
+    wrong_unless(is_resource(channel_info, Value), "not a channel of py:channel/1");
+problem(channel_type, Value) ->
+    wrong_unless(Value =:= terms orelse Value =:= bytes, "not a type: terms or bytes");
+problem(limit, Value) ->
+    wrong_unless(
+        is_integer(Value) andalso Value > 0 andalso Value < 1 bsl 64,
+        "not a limit: a positive number of items, or of bytes"
+    );
+problem(channel_options, Value) ->
+    options(Value, #{limit => limit, type => channel_type, owner => consumer});
 problem(fold_options, Value) ->
     options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return}).
 

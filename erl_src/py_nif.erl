@@ -84,6 +84,8 @@
 -export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
 %% For py_actor.
 -export([mailbox_new/0, mailbox_opened/1, mailbox_deliver/2, mailbox_exit/3]).
+-export([channel_new/3, channel_send/3, channel_stop_waiting/2]).
+-export([channel_close/1, channel_fail/2, channel_info/1]).
 %% For py_keeper and its processes.
 -export([router_started/0, loop_arm/1, fd_ready/1, timer_fired/1, loop_release/1]).
 -export([sleep_done/1]).
@@ -109,7 +111,7 @@
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([output_device/0]).
 -export_type([request/0, request_target/0, call/0, python_loop_options/0]).
--export_type([question/0, erlang_call/0, mailbox/0]).
+-export_type([question/0, erlang_call/0, mailbox/0, channel/0]).
 
 -on_load(init/0).
 
@@ -181,6 +183,12 @@
     mailbox_opened/1,
     mailbox_deliver/2,
     mailbox_exit/3,
+    channel_new/3,
+    channel_send/3,
+    channel_stop_waiting/2,
+    channel_close/1,
+    channel_fail/2,
+    channel_info/1,
     questions_started/1,
     question_begin/1,
     question_reply/2,
@@ -245,6 +253,7 @@
 -type output_device() :: reference().
 %% The messages for Python code. Losing it ends the code's pid.
 -type mailbox() :: reference().
+-type channel() :: reference().
 %% A question from Python. Losing it without a reply makes the call fail.
 -type question() :: reference().
 %% What a question runs.
@@ -840,6 +849,45 @@ mailbox_deliver(_Mailbox, _Message) -> erlang:nif_error(not_loaded).
 %% @private
 -spec mailbox_exit(mailbox(), pid(), Reason :: term()) -> boolean().
 mailbox_exit(_Mailbox, _Pid, _Reason) -> erlang:nif_error(not_loaded).
+
+%%% Channels: see py_channel
+
+%% The limit counts items, or bytes.
+%% @private
+-spec channel_new(terms | bytes, Limit :: pos_integer(), Owner :: pid()) ->
+    {ok, channel()} | {error, noproc}.
+channel_new(_Type, _Limit, _Owner) -> erlang:nif_error(not_loaded).
+
+%% `wait': the result follows as `{py_channel, Token, Result}'. Without a token: `full'.
+%% @private
+-spec channel_send(channel(), term(), Token :: reference() | undefined) ->
+    ok | wait | full | not_binary | {error, closed | py:reason()}.
+channel_send(_Channel, _Item, _Token) -> erlang:nif_error(not_loaded).
+
+%% `false': the message with this token is on its way.
+%% @private
+-spec channel_stop_waiting(channel(), Token :: reference()) -> boolean().
+channel_stop_waiting(_Channel, _Token) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec channel_close(channel()) -> ok.
+channel_close(_Channel) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec channel_fail(channel(), Reason :: term()) -> ok.
+channel_fail(_Channel, _Reason) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec channel_info(channel()) ->
+    {
+        terms | bytes,
+        Limit :: pos_integer(),
+        Used :: non_neg_integer(),
+        Waiting :: non_neg_integer(),
+        IsOpen :: boolean()
+    }.
+channel_info(_Channel) -> erlang:nif_error(not_loaded).
+
 %% How many turns have taken less than 1, 2, 4, ... microseconds, and the longest in nanoseconds.
 %% @private
 -spec loop_lag(pid()) ->

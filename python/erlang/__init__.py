@@ -6,6 +6,7 @@
 from .actors import spawn
 from .atom import Atom
 from .calls import async_call, call, cast
+from .channels import Channel
 from .errors import ConversionError, Error, StackFrame
 from .mailboxes import Mailbox, async_receive, mailbox, receive, self
 from .messages import send
@@ -17,6 +18,7 @@ from .watching import link, monitor
 __all__ = [
     "Atom",
     "BitString",
+    "Channel",
     "ConversionError",
     "Error",
     "Fun",

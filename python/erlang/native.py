@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from erlang_loop._native import (
         BitString,
+        Channel,
         Fun,
         Mailbox,
         ObjectHandle,
@@ -28,6 +29,7 @@ else:
     try:
         from py_event_loop import (
             BitString,
+            Channel,
             Fun,
             Mailbox,
             ObjectHandle,
@@ -49,6 +51,7 @@ else:
 
 __all__ = [
     "BitString",
+    "Channel",
     "Fun",
     "Mailbox",
     "ObjectHandle",

@@ -201,6 +201,40 @@ class Question:
     def abandon(self) -> None:
         """The caller no longer waits: the process that runs the question is stopped."""
 
+class Channel:
+    """The reading end of a channel. `erlang.Channel` is its subclass."""
+
+    def __new__(cls, made: Ref) -> Self: ...
+    @property
+    def is_bytes(self) -> bool: ...
+    @property
+    def closed(self) -> bool:
+        """Whether no more items can be sent. There may be items to read."""
+
+    def _take(self, view: bool = False) -> tuple[Any] | None:
+        """The next item, if there is one now. EOFError at the end."""
+
+    def _wait(self, timeout: float | None) -> bool:
+        """Blocks the thread until an item or the end, without the GIL. False after a timeout."""
+
+    def _want(self) -> ChannelWaiter | None:
+        """Waits for an item on the running loop. None: there is one, or the end."""
+
+    def _close(self, error: BaseException | None = None) -> None:
+        """Drops all items. Senders get `{error, closed}`, or the exception."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+
+@final
+class ChannelWaiter:
+    """A task that waits for an item of a channel."""
+
+    @property
+    def future(self) -> asyncio.Future[None]: ...
+    def abandon(self) -> None:
+        """The task no longer waits; another one may be notified."""
+
 @final
 class Mailbox:
     """The messages to the pid of a task, or of a thread if there is no `owner`."""

@@ -123,6 +123,8 @@ made(bool) -> any_term:pick([true, false]);
 made(on_or_off) -> any_term:pick([true, false, 1, 0]);
 made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
+made(channel_type) -> any_term:pick([terms, bytes]);
+made(token) -> any_term:pick([undefined, make_ref()]);
 made(interval) -> any_term:pick([undefined, 0.001]);
 made(bins) -> [<<"x">>];
 made(map) -> #{x => 1};
@@ -168,7 +170,7 @@ keep(_, _, _, Pool) ->
 
 %% References do not say what they are; the functions that take them do.
 kind_of(Ref) ->
-    Kinds = [{loop, event_loop_info}, {task, request_is_open}],
+    Kinds = [{loop, event_loop_info}, {task, request_is_open}, {channel, channel_info}],
     Taken = [Kind || {Kind, Function} <- Kinds, raw_call(Function, [Ref]) =/= {error, badarg}],
     case Taken of
         [Kind | _] -> Kind;

@@ -127,6 +127,13 @@ rustler::atoms! {
     send,
     throw,
 
+    // channels (py_channel)
+    full,
+    not_binary,
+    owner_down,
+    py_channel,
+    terms,
+
     // mailboxes of Python code (py_actor)
     adopt,
     demonitor,

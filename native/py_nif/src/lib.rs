@@ -12,7 +12,7 @@
 //! | [`io`] | from socket to protocol and back: transports, TLS, system calls |
 //! | [`requests`] | Erlang asks Python: from the request to its one reply |
 //! | [`questions`] | Python asks Erlang: from the question to its one reply |
-//! | [`mailboxes`] | messages from Erlang processes to Python code |
+//! | [`mailboxes`] | messages and channels from Erlang processes to Python code |
 //! | [`output`] | what Python prints and logs, on its way to group leaders and to `logger` |
 //! | [`erlang_module`] | the native half of Python's package `erlang` |
 //! | [`native_module`] | the native module that Python imports |

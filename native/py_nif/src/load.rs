@@ -92,7 +92,7 @@ const fn resource_type<T: Resource>() -> Type {
     }
 }
 
-static TYPES: [Type; 12] = [
+static TYPES: [Type; 13] = [
     resource_type::<loops::LoopRef>(),
     resource_type::<loops::PollSet>(),
     resource_type::<loops::FdRef>(),
@@ -103,6 +103,7 @@ static TYPES: [Type; 12] = [
     resource_type::<requests::request::Request>(),
     resource_type::<questions::QuestionRef>(),
     resource_type::<mailboxes::MailboxRef>(),
+    resource_type::<mailboxes::Channel>(),
     resource_type::<convert::PythonObject>(),
     resource_type::<convert::SharedBytes>(),
 ];

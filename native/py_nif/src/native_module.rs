@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 
 use super::asyncio::sleep;
 use super::erlang_module::{
-    async_calls, calls as erlang_calls, mailbox as erlang_mailbox, messages as erlang_messages,
+    async_calls, calls as erlang_calls, channel as erlang_channel, mailbox as erlang_mailbox,
+    messages as erlang_messages,
 };
 use super::io::tls;
 use super::output::python_output;
@@ -32,6 +33,7 @@ use crate::io::sock_operation::SockOperation;
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Loaded once; the first one stays.
     let _ = crate::convert::CALL_FUN.set(crate::erlang_module::calls::call_fun);
+    let _ = crate::convert::channels::CHANNELS.set(erlang_channel::CONVERSION);
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
@@ -54,6 +56,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(signals::runs_command, module)?)?;
     module.add_class::<async_calls::PyQuestion>()?;
     module.add_class::<erlang_mailbox::PyMailbox>()?;
+    module.add_class::<erlang_channel::PyChannel>()?;
+    module.add_class::<erlang_channel::ChannelWaiter>()?;
     module.add_function(wrap_pyfunction!(async_calls::_ask, module)?)?;
     module.add_function(wrap_pyfunction!(async_calls::_ask_fun, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;

@@ -79,6 +79,13 @@ def test_kept_client():
     assert said[2] == "3. 101 questions, 1 connection"
 
 
+def test_upload():
+    assert (EXAMPLES / "upload.py").exists()  # The parser.
+    said = escript("upload.escript")
+    assert "the upload needed less than 60 MB" in said
+    assert "a broken upload: exit: connection_lost" in said
+
+
 def test_message_echo():
     assert escript("message_echo.escript") == [
         "the server answered hello",

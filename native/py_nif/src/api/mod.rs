@@ -7,13 +7,15 @@
 //! | `routing` | what a keeper does for its loops |
 //! | `python` | the interpreter and its main thread |
 //! | `python_loops` | loops that Erlang starts and Python runs |
-//! | `requests`, `questions`, `mailboxes` | requests to Python, questions from Python, messages |
+//! | `requests`, `questions` | requests to Python, questions from Python |
+//! | `mailboxes`, `channels` | messages and items to Python |
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
 //! Wrong types raise `badarg` (the decoders do that); failure returns `{error, Reason}`.
 
+mod channels;
 mod event_loops;
 mod fds;
 mod mailboxes;

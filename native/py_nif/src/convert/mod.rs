@@ -13,6 +13,7 @@
 //! | [`named`] | arguments, results and exceptions of requests |
 //! | [`atoms`], [`integers`], [`bit_string`], [`shared_bytes`] | leaves |
 //! | [`opaque`], [`handle`] | pids, references, ports, funs in Python; Python objects in Erlang |
+//! | [`channels`] | the reading ends of channels |
 //! | [`types`] | enums, dataclasses, dates, numpy |
 //! | [`views`] | the memory of binaries in Python |
 //! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
@@ -21,6 +22,7 @@
 
 pub mod atoms;
 mod bit_string;
+pub mod channels;
 pub mod error;
 pub mod exception;
 mod handle;
@@ -45,8 +47,9 @@ pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
 pub use result_options::ResultOptions;
 pub use shared_bytes::SharedBytes;
-pub use to_python::to_python;
+pub use to_python::{bytes, to_python};
 pub use to_term::{result_to_term, to_term};
+pub use views::memoryview;
 
 /// The nesting limit of containers, in both directions: ten times what Python itself can print or
 /// compare. It also ends the conversion of values that contain themselves.

@@ -8,7 +8,7 @@ use rustler::{Atom, Binary, MapIterator, Term, TermType};
 use super::error::{ConvertError, Step, key_text, shortened};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::types::incoming::{self, Tagged};
-use super::{MAX_DEPTH, atoms, bit_string, handle, integers};
+use super::{MAX_DEPTH, atoms, bit_string, channels, handle, integers};
 use crate::beam::terms::Elements;
 use crate::cpython::collector;
 
@@ -111,7 +111,10 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
         TermType::Pid => Bound::new(py, Pid::keep(term))?.into_any(),
         TermType::Ref => match handle::to_python(py, term) {
             Some(object) => object,
-            None => Bound::new(py, Ref::keep(term))?.into_any(),
+            None => match channels::to_python(py, term)? {
+                Some(channel) => channel,
+                None => Bound::new(py, Ref::keep(term))?.into_any(),
+            },
         },
         TermType::Port => Bound::new(py, Port::keep(term))?.into_any(),
         TermType::Fun => Bound::new(py, Fun::keep(term))?.into_any(),
@@ -137,6 +140,12 @@ fn text<'py>(py: Python<'py>, binary: &Binary<'_>) -> Result<Bound<'py, PyAny>, 
             binary.len(),
         ))),
     }
+}
+
+/// The bytes of a binary.
+pub fn bytes<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
+    let binary = Binary::from_term(term).map_err(|_| unknown(term))?;
+    Ok(PyBytes::new(py, binary.as_slice()).into_any())
 }
 
 fn elements_of<'a, 'py>(list: Term<'a>, becomes: Sequence) -> Opened<'a, 'py> {

@@ -1,13 +1,12 @@
 //! `_native.Mailbox`: a mailbox as `python/erlang/mailboxes.py` uses it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use rustler::{Atom, Encoder, Env, Term};
 
-use super::{async_calls, calls, messages as erlang_messages, running_loop};
+use super::{async_calls, calls, messages as erlang_messages, running_loop, waiting};
 use crate::atoms;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::own_env::OwnTerm;
@@ -16,14 +15,9 @@ use crate::beam::terms::KeptTerm;
 use crate::convert;
 use crate::convert::named as values;
 use crate::convert::{Pid, Reference};
-use crate::cpython::process::main_thread;
 use crate::loops::{Posted, Recipient};
 use crate::mailboxes::{Mailbox, MailboxRef};
 use crate::requests::call_mailbox;
-use crate::requests::call_threads;
-
-/// Signal handlers run on the main thread, and nothing else wakes it for them.
-const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(50);
 
 #[pyclass(frozen, name = "Mailbox", module = "erlang_loop._native")]
 pub struct PyMailbox {
@@ -114,22 +108,7 @@ impl PyMailbox {
 
     /// Blocks the thread until a message, without the GIL. False after a timeout.
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        convert::in_node()?;
-        let timeout = calls::seconds(timeout)?;
-        let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
-        let _outside = call_threads::outside()?;
-        let main = main_thread::is_this();
-        loop {
-            let look = main.then(|| Instant::now() + LOOK_FOR_SIGNALS);
-            let until = [deadline, look].into_iter().flatten().min();
-            if py.detach(|| self.mailbox.wait(until)) {
-                return Ok(true);
-            }
-            py.check_signals()?;
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Ok(false);
-            }
-        }
+        waiting::wait(py, timeout, |until| self.mailbox.wait(until))
     }
 
     /// Makes the process itself call `py_actor:Function(*args)`; `args` may contain names. Returns

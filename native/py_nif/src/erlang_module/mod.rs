@@ -7,11 +7,14 @@
 //! | [`target`] | the Erlang function to be called |
 //! | [`running_loop`] | the event loop of this thread |
 //! | [`messages`] | `erlang.send` |
-//! | [`mailbox`] | `_native.Mailbox` |
+//! | [`mailbox`], [`channel`] | `_native.Mailbox`, `_native.Channel` |
+//! | [`waiting`] | threads that wait for Erlang |
 
 pub mod async_calls;
 pub mod calls;
+pub mod channel;
 pub mod mailbox;
 pub mod messages;
 pub mod running_loop;
 pub mod target;
+mod waiting;

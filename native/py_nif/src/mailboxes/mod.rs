@@ -1,5 +1,12 @@
-//! Messages from Erlang processes to Python code: see `mailbox`.
+//! Messages from Erlang processes to Python code.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`mailbox`] | the messages sent to a pid |
+//! | [`channel`] | items of which a limited number waits |
 
+pub mod channel;
 mod mailbox;
 
+pub use channel::Channel;
 pub use mailbox::{Mailbox, MailboxRef};

@@ -12,7 +12,7 @@ use pyo3::types::{
 use rustler::{Encoder, Env, Term};
 
 use super::super::error::{ConvertError, type_name};
-use super::super::{integers, limits, shared_bytes};
+use super::super::{channels, integers, limits, shared_bytes};
 use super::numpy;
 use crate::atoms;
 
@@ -110,6 +110,9 @@ fn find_rarer<'a, 'py>(
         return Ok(Rare::Term(
             (atoms::fraction(), numerator, denominator).encode(env),
         ));
+    }
+    if let Some(channel) = channels::to_term(env, value) {
+        return Ok(Rare::Term(channel));
     }
     // A model of pydantic.
     if class.hasattr("__pydantic_core_schema__")? && class.hasattr("model_dump")? {

@@ -1,0 +1,82 @@
+//! Channels, for `py_channel`.
+
+use rustler::{Atom, Binary, Encoder, Env, LocalPid, NifResult, Term};
+
+use crate::atoms;
+use crate::beam::message::Sender;
+use crate::beam::resource::Ref;
+use crate::beam::terms::KeptTerm;
+use crate::mailboxes::Channel;
+use crate::mailboxes::channel::{End, Kind, Sent};
+
+#[rustler::nif]
+fn channel_new<'a>(env: Env<'a>, kind: Atom, limit: usize, owner: LocalPid) -> NifResult<Term<'a>> {
+    let kind = match kind {
+        kind if kind == atoms::terms() => Kind::Terms,
+        kind if kind == atoms::bytes() => Kind::Bytes,
+        _ => return Err(rustler::Error::BadArg),
+    };
+    if limit == 0 {
+        return Err(rustler::Error::BadArg);
+    }
+    Ok(match Channel::open(env, kind, limit, owner) {
+        Some(channel) => (atoms::ok(), channel).encode(env),
+        None => (atoms::error(), atoms::not_alive()).encode(env),
+    })
+}
+
+/// `token` is a reference, or an atom for a sender that does not wait.
+#[rustler::nif]
+fn channel_send<'a>(
+    env: Env<'a>,
+    channel: Ref<Channel>,
+    item: Term<'a>,
+    token: Term<'a>,
+) -> Term<'a> {
+    let size = match channel.kind {
+        Kind::Terms => 1,
+        Kind::Bytes => match Binary::from_term(item) {
+            // Python reads an empty piece as the end.
+            Ok(binary) if binary.is_empty() => return atoms::ok().encode(env),
+            Ok(binary) => binary.len(),
+            Err(_) => return atoms::not_binary().encode(env),
+        },
+    };
+    let token = (!token.is_atom()).then_some(token);
+    match channel.send(env, item, size, token) {
+        Sent::Now => atoms::ok().encode(env),
+        Sent::Full => atoms::full().encode(env),
+        Sent::Later => atoms::wait().encode(env),
+        Sent::Refused(end) => end.refusal(env),
+    }
+}
+
+/// Whether no message with this token will come.
+#[rustler::nif]
+fn channel_stop_waiting<'a>(channel: Ref<Channel>, token: Term<'a>) -> bool {
+    channel.stop_waiting(token)
+}
+
+#[rustler::nif]
+fn channel_close<'a>(env: Env<'a>, channel: Ref<Channel>) -> Atom {
+    channel.end(Sender::Scheduler(env), End::Closed);
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn channel_fail<'a>(env: Env<'a>, channel: Ref<Channel>, reason: Term<'a>) -> Atom {
+    let reason = std::sync::Arc::new(KeptTerm::new(reason));
+    channel.end(Sender::Scheduler(env), End::Failed(reason));
+    atoms::ok()
+}
+
+/// `{Type, Limit, Used, Waiting, IsOpen}`
+#[rustler::nif]
+fn channel_info(env: Env<'_>, channel: Ref<Channel>) -> Term<'_> {
+    let kind = match channel.kind {
+        Kind::Terms => atoms::terms(),
+        Kind::Bytes => atoms::bytes(),
+    };
+    let (used, waiting) = channel.load();
+    (kind, channel.limit, used, waiting, channel.is_open()).encode(env)
+}
