@@ -22,7 +22,6 @@
 //! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
 //! | [`wait`] | how long to spin, and what keeps the next deadline |
-//! | [`warmth`] | whether an event is likely soon |
 //! | [`watcher`] | whether the watcher over all loops sleeps |
 //! | [`watches`] | which fds are watched, and how |
 #![deny(unsafe_code)] // allowed in `sys` and `inbox` only
@@ -50,7 +49,6 @@ mod sync;
 pub mod sys;
 pub mod timers;
 pub mod wait;
-pub mod warmth;
 pub mod watcher;
 pub mod watches;
 
@@ -71,6 +69,5 @@ pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
 pub use wait::{Spin, TimerPlan, WaitPolicy, plan_timer};
-pub use warmth::Warmth;
 pub use watcher::Watcher;
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

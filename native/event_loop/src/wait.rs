@@ -13,7 +13,7 @@ pub struct WaitPolicy {
     /// After a wait shorter than this, spinning is tried: such a wait may have been little more
     /// than the wake-ups of two sleeping CPUs, one in each direction.
     pub short_ns: u64,
-    /// How long a warm loop waits on its epoll set itself before it parks; 0 parks at once.
+    /// How long a loop waits on its epoll set itself before it parks; 0 parks at once.
     pub direct_ns: u64,
     /// Deadlines nearer than this go into the timerfd, later ones to the BEAM.
     pub near_timer_ns: u64,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use event_loop::{EventBuffer, Lateness, Parked, Ready, Spin, Warmth, now_ns};
+use event_loop::{EventBuffer, Lateness, Parked, Ready, Spin, now_ns};
 
 use crate::cpython::cpu_yield::CpuYield;
 use crate::error::Result;
@@ -26,8 +26,6 @@ pub struct WaitSteps {
     spin: Spin,
     /// For near deadlines.
     lateness: Lateness,
-    /// Whether to wait directly after a near deadline.
-    warmth: Warmth,
     pub ready: Vec<Ready>,
     /// Whether the fds were polled in this wait, and when the last wait with a poll began.
     polled: bool,
@@ -43,7 +41,6 @@ impl WaitSteps {
             buffer: EventBuffer::new(),
             lateness: Lateness::new(spin.first()),
             spin,
-            warmth: Warmth::new(native.policy.direct_ns),
             ready: Vec::new(),
             polled: false,
             last_poll: 0,
@@ -104,20 +101,13 @@ impl WaitSteps {
         deadline: Option<u64>,
     ) -> Result<()> {
         if self.spin(native, started, deadline)? {
-            self.warmth.waited(true);
             return Ok(());
         }
         if self.wait_directly(native, deadline)? {
             self.spin.note_wait(now_ns().saturating_sub(started));
             return Ok(());
         }
-        let parked = now_ns();
-        self.park(native, deadline)?;
-        let now = now_ns();
-        let near = now.saturating_add(native.policy.near_timer_ns);
-        let timed = self.ready.is_empty() && deadline.is_some_and(|deadline| deadline < near);
-        self.warmth.slept(now.saturating_sub(parked), timed);
-        Ok(())
+        self.park(native, deadline)
     }
 
     /// Returns `true` if something happened.
@@ -163,7 +153,7 @@ impl WaitSteps {
         }
     }
 
-    /// Waits on the epoll set while the loop is warm, and until the end if the deadline is near:
+    /// Waits on the epoll set for a few milliseconds, and until the end if the deadline is near:
     /// the kernel's timers are exact, the VM's are not. Returns `true` if there is no need to park.
     fn wait_directly(&mut self, native: &NativeLoop, deadline: Option<u64>) -> Result<bool> {
         let policy = &native.policy;
@@ -176,11 +166,7 @@ impl WaitSteps {
         {
             return self.wait_in_time(native, deadline, left).map(|()| true);
         }
-        if !self.warmth.is_warm() {
-            return Ok(false);
-        }
         let met = self.poll_for(native, Some(policy.direct_ns))? || !self.ready.is_empty();
-        self.warmth.waited(met);
         Ok(met || deadline.is_some_and(|deadline| deadline <= now_ns()))
     }
 
