@@ -51,16 +51,6 @@ async def test_parked_through_the_vm(loop):
 
 
 @pytest.mark.ours
-async def test_ticks_get_up_once(loop):
-    """A timer that nothing follows is not waited after: the loop parks at once."""
-    await tick(loop, 1)
-    parks, polls = await tick(loop, 10)
-    # A busy machine may hold us up until the timer is too near to park for.
-    assert parks >= 5
-    assert polls <= parks // 2
-
-
-@pytest.mark.ours
 async def test_events_of_a_parked_loop(loop):
     """Data, a wake from a thread and a timer each reach a loop that is parked."""
     near, far = socket.socketpair()
