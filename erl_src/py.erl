@@ -24,6 +24,8 @@
 %% <li>`deadlock': the loop is blocked in Python's `erlang.call', waiting for the calling
 %%     process.</li>
 %% <li>`{no_loop, Name}': no loop has this name; `{no_pool, Name}': no pool.</li>
+%% <li>`{peer_down, Why}': the operating system process in which the loop lived has ended, with
+%%     `{signal, Name}' or `{exit, Code}'; `noconnection': or its node cannot be reached.</li>
 %% <li>`not_started': the application `erlang_loop' is not running.</li>
 %% </ul>
 %%
@@ -89,6 +91,8 @@
     %% No process has this name.
     | {no_loop, atom()}
     | {no_pool, atom()}
+    %% The process or the node in which the loop lived has ended: docs/peers.md.
+    | {peer_down, term()}
     %% An exception.
     | map()
     %% Why Python could not be started.
@@ -99,7 +103,7 @@
     %% The reply is `{py_reply, Token, result()}'.
     token :: reference(),
     owner :: pid(),
-    request :: py_nif:request()
+    request :: py_nif:request() | py_remote:request()
 }).
 
 %% A submitted call. Only the process that submitted it can await it.
@@ -221,6 +225,10 @@ await(Task) ->
 %% was awaited before, even if that timed out, returns `{error, noproc}'.
 -spec await(task(), timeout()) -> result().
 await(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
+    Owner =:= self(), ?IS_TIMEOUT(Timeout), not is_reference(Request)
+->
+    py_remote:await(Token, Request, Timeout);
+await(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
     Owner =:= self(), ?IS_TIMEOUT(Timeout)
 ->
     %% An open task replies, times out or fails. Otherwise its reply is already in the mailbox, or
@@ -240,6 +248,10 @@ yield(Task) ->
 %% @doc Waits for a task's result, as `rpc:nb_yield/2' does: if there is none after `Timeout'
 %% milliseconds, the task continues.
 -spec yield(task(), timeout()) -> {value, result()} | timeout.
+yield(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
+    Owner =:= self(), ?IS_TIMEOUT(Timeout), not is_reference(Request)
+->
+    py_remote:yield(Token, Request, Timeout);
 yield(#py_task{token = Token, owner = Owner, request = Request}, Timeout) when
     Owner =:= self(), ?IS_TIMEOUT(Timeout)
 ->
@@ -271,12 +283,17 @@ not_awaitable(Task, _) ->
 %% consumer cancels it, its mailbox contains no message of the stream afterwards, and none arrives
 %% later. When another process cancels it, the consumer gets `{error, cancelled}'.
 -spec cancel(task() | stream()) -> ok.
-cancel(#py_task{request = Request}) ->
+cancel(#py_task{request = Request}) when is_reference(Request) ->
     py_nif:request_cancel(Request);
+cancel(#py_task{token = Token, request = Request}) ->
+    py_remote:cancel(Token, Request);
 cancel(Stream) when is_reference(Stream) ->
     ?EXPLAINED([{stream, Stream}], py_stream:cancel(Stream));
 cancel(Task) ->
-    error(badarg, [Task], py_misuse:info(#{1 => py_misuse:text(task_or_stream, Task)})).
+    case py_remote:is_stream(Task) of
+        true -> py_stream:cancel(Task);
+        false -> error(badarg, [Task], py_misuse:info(#{1 => py_misuse:text(task_or_stream, Task)}))
+    end.
 
 %% @equiv cast(Module, Function, Args, #{})
 -spec cast(name() | object(), name(), [term()]) -> ok | {error, reason()}.
@@ -612,12 +629,21 @@ request_once(Target, Call, Timeout) ->
             end;
         {ok, Request} ->
             wait(Token, Request, Timeout);
-        {error, not_started} ->
+        {error, Reason} ->
+            not_here(Reason, Token, Target, Call, Timeout)
+    end.
+
+%% The loop may live in another operating system process.
+not_here(Reason, Token, Target, Call, Timeout) ->
+    case {py_remote:is_proxy(Target), Reason} of
+        {true, _} ->
+            py_remote:request_once(Target, Call, Timeout);
+        {false, not_started} ->
             case retry_started(fun() -> py_nif:request_submit(Token, Target, Call) end) of
                 {ok, Request} -> wait(Token, Request, Timeout);
-                {error, Reason} -> {refused, Reason}
+                {error, Refused} -> {refused, Refused}
             end;
-        {error, Reason} ->
+        {false, _} ->
             {refused, Reason}
     end.
 
@@ -649,16 +675,29 @@ left(Timeout) -> Timeout - ?AT_ONCE.
 submit_to(Target, Call) ->
     Token = make_ref(),
     case submit_request(Token, Target, Call) of
-        {ok, Request} -> {ok, #py_task{token = Token, owner = self(), request = Request}};
-        {error, Reason} -> {error, Reason}
+        {ok, Request} ->
+            {ok, #py_task{token = Token, owner = self(), request = Request}};
+        {error, Reason} ->
+            {error, Reason};
+        {remote, {ok, Monitor, Request}} ->
+            {ok, #py_task{token = Monitor, owner = self(), request = Request}};
+        {remote, {error, Reason}} ->
+            {error, Reason}
     end.
 
 submit_request(Token, Target, Call) ->
     case py_nif:request_submit(Token, Target, Call) of
-        {error, not_started} ->
-            retry_started(fun() -> py_nif:request_submit(Token, Target, Call) end);
-        Other ->
-            Other
+        {error, Reason} ->
+            case {py_remote:is_proxy(Target), Reason} of
+                {true, _} ->
+                    {remote, py_remote:submit(Target, Call)};
+                {false, not_started} ->
+                    retry_started(fun() -> py_nif:request_submit(Token, Target, Call) end);
+                {false, _} ->
+                    {error, Reason}
+            end;
+        Submitted ->
+            Submitted
     end.
 
 %% The task replies, or fails when its loop ends: one message in every case.
@@ -685,7 +724,10 @@ taken(Token, Otherwise) ->
 %% Starts Python and the default loop, when they are first needed.
 -spec ensure_started() -> ok | {error, reason()}.
 ensure_started() ->
-    case py_interpreter:ensure_started() of
+    try py_interpreter:ensure_started() of
         ok -> py_event_loop_sup:ensure_default();
         {error, Reason} -> {error, Reason}
+    catch
+        %% The process is not running, or was killed or shut down meanwhile.
+        exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.

@@ -42,12 +42,26 @@ format({no_loop, Name}) ->
     );
 format({no_pool, Name}) ->
     io_lib:format("no pool is registered as ~tp~n", [Name]);
+format({peer_down, Why}) ->
+    ["the operating system process of the loop ended: ", peer_down(Why), $\n];
+format({no_erlang_loop, Node}) ->
+    io_lib:format("~tp does not have the application erlang_loop~n", [Node]);
+format({no_reference, remote}) ->
+    "a loop in another process or node returns values: a reference is valid where its object is\n";
+format({not_distributed, Why}) ->
+    io_lib:format("the node cannot connect to peers: ~tp~n", [Why]);
 format({already_started, Pid}) ->
     io_lib:format("~p has this name already~n", [Pid]);
 format(Reason) when is_atom(Reason) ->
     [sentence(Reason), $\n];
 format(Reason) ->
     io_lib:format("~tp~n", [Reason]).
+
+peer_down({signal, Signal}) -> io_lib:format("signal ~tp", [Signal]);
+peer_down({exit, Code}) -> io_lib:format("exit code ~b", [Code]);
+peer_down(noconnection) -> "the connection to its node was lost";
+peer_down(start_timeout) -> "it was not up within start_timeout";
+peer_down(Why) -> io_lib:format("~tp", [Why]).
 
 sentence(timeout) ->
     "there was no answer in time";

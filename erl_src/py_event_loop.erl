@@ -50,6 +50,9 @@
     patience => non_neg_integer(),
     %% What to do when the loop is stuck. Default: the application's `stuck_policy'.
     stuck_policy => py_watchdog:policy(),
+    %% Where the loop lives: in an operating system process of its own, or on another node. See
+    %% docs/peers.md. Default: in this process.
+    place => py_peer_options:place(),
     %% For py_event_loop_sup.
     default => boolean(),
     %% Without Python: events are sent to this process, see py_callback_loop. Only with `name'.
@@ -77,8 +80,10 @@
 %% at once if it has init code. With `callbacks' there is neither thread nor Python: the loop's
 %% events are messages to a process.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
-start_link(#{callbacks := _} = Options) ->
+start_link(#{callbacks := _} = Options) when not is_map_key(place, Options) ->
     py_callback_loop:start_link(Options);
+start_link(#{place := _} = Options) ->
+    py_peer:start_link(Options);
 start_link(Options) ->
     py_event_loop_server:start_link(py_event_loop_options:check(Options)).
 
@@ -90,8 +95,11 @@ child_spec(Options) ->
     #{
         id => maps:get(name, Options, ?MODULE),
         start => {?MODULE, start_link, [Options]},
-        shutdown => maps:get(patience, Options, 5000) + 1000
+        shutdown => shutdown(Options)
     }.
+
+shutdown(#{place := _} = Options) -> py_peer:shutdown(maps:get(patience, Options, 5000));
+shutdown(#{} = Options) -> maps:get(patience, Options, 5000) + 1000.
 
 %% @equiv stop(Loop, infinity)
 -spec stop(loop()) -> {ok, [task_info()]} | {error, timeout | noproc}.
@@ -248,7 +256,7 @@ info(Loop) ->
                         lag => lag(Turns, Longest, Counts)
                     }};
                 _ ->
-                    {error, loop_down}
+                    py_remote:info(Pid)
             end
     end.
 
@@ -286,7 +294,8 @@ task_info({Name, State, Runs, Stack}) ->
 %% @doc Returns the loops that Erlang processes own, including the default loop if it exists.
 -spec which_loops() -> [{Name :: atom(), pid()}].
 which_loops() ->
-    [{registered_name(Pid), Pid} || Pid <- py_nif:python_loop_owners()].
+    Pids = py_nif:python_loop_owners() ++ py_remote:proxies(),
+    [{registered_name(Pid), Pid} || Pid <- Pids].
 
 registered_name(Pid) ->
     case process_info(Pid, registered_name) of

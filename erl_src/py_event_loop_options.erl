@@ -58,7 +58,7 @@ micros(_, #{}) -> -1.
 
 -define(OPTIONS, [
     "name", "init", "isolated", "thread", "waiting", "max_queue", "max_tasks", "patience",
-    "stuck_policy", "callbacks"
+    "stuck_policy", "callbacks", "place"
 ]).
 -define(IS_UP_TO(Value, Max), (is_integer(Value) andalso Value >= 0 andalso Value =< Max)).
 

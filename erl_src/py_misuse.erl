@@ -138,7 +138,10 @@ problem(task, _) ->
 problem(task_or_stream, _) ->
     {wrong, "not a task of py:submit/3 nor a stream of py:stream/3"};
 problem(stream, Value) ->
-    wrong_unless(is_resource(request_is_open, Value), "not a stream of py:stream/3");
+    wrong_unless(
+        py_remote:is_stream(Value) orelse is_resource(request_is_open, Value),
+        "not a stream of py:stream/3"
+    );
 problem(demand, Value) ->
     wrong_unless(
         is_integer(Value) andalso Value > 0 andalso Value < 1 bsl 64,

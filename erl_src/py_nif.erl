@@ -57,12 +57,14 @@
 -export([
     request_submit/3,
     request_submit_unmonitored/3,
+    request_submit_unmonitored/4,
     request_monitor/1,
     request_abandon/1,
     request_cancel/1,
     object_type/1,
     request_is_open/1,
     stream_submit/4,
+    stream_submit/5,
     stream_demand/2,
     stream_cancel/1,
     calls_started/4,
@@ -275,7 +277,7 @@
 -type reason() :: closed | ebadf | eperm | stale | file:posix() | {errno, integer()} | binary().
 
 init() ->
-    File = filename:join(py_python_choice:choose_library(priv_dir()), "py_nif"),
+    File = filename:join(priv_dir(), "py_nif"),
     case erlang:load_nif(File, 0) of
         ok -> types_opened();
         {error, {_, Text}} ->

@@ -11,7 +11,7 @@
 -export_type([stream/0, options/0, event/0, step/0]).
 
 %% Opaque to users, though a reference: it is in the messages.
--type stream() :: py_nif:request().
+-type stream() :: py_nif:request() | py_remote:stream().
 -type options() :: #{
     %% Initial demand. Default: 0.
     demand => non_neg_integer(),
@@ -43,19 +43,37 @@ start(Target, Call0, Options) ->
     Demand = maps:get(demand, Options, 0),
     Call = py_options:with(maps:without([demand, to], Options), Call0),
     case py_nif:stream_submit(Target, Call, To, Demand) of
-        {error, not_started} ->
+        {error, Reason} ->
+            not_here(Reason, Target, Call, To, Demand);
+        Started ->
+            Started
+    end.
+
+%% The loop may live in another operating system process.
+not_here(Reason, Target, Call, To, Demand) ->
+    case {py_remote:is_proxy(Target), Reason} of
+        {true, _} ->
+            py_remote:stream(Target, Call, To, Demand);
+        {false, not_started} ->
             py:retry_started(fun() -> py_nif:stream_submit(Target, Call, To, Demand) end);
-        Other ->
-            Other
+        {false, _} ->
+            {error, Reason}
     end.
 
 -spec demand(stream(), pos_integer()) -> ok.
+demand(Stream, Count) when is_reference(Stream) ->
+    py_nif:stream_demand(Stream, Count);
 demand(Stream, Count) ->
-    py_nif:stream_demand(Stream, Count).
+    py_remote:demand(Stream, Count).
 
 -spec cancel(stream()) -> ok.
 cancel(Stream) ->
-    case py_nif:stream_cancel(Stream) of
+    Cancelled =
+        case is_reference(Stream) of
+            true -> py_nif:stream_cancel(Stream);
+            false -> py_remote:cancel_stream(Stream)
+        end,
+    case Cancelled of
         %% No message arrives after those in the mailbox.
         taken -> forget(Stream);
         %% Another process is the consumer.

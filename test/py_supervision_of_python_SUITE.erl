@@ -24,6 +24,8 @@
     a_loop_started_from_Erlang/1,
     a_loop_of_a_pool/1,
     a_pool/1,
+    a_peer/1,
+    the_process_of_a_loop_in_a_peer/1,
     the_consumer_of_a_stream/1,
     a_process_that_called_Python/1
 ]).
@@ -32,7 +34,7 @@
 -export([kill_calls/0, kill_output/0, kill_logger/0, kill_questions/0, kill_answerer/0]).
 -export([kill_actor/0, kill_actors/0, kill_watchdog/0, kill_default_loop/0]).
 -export([kill_loop_supervisor/0, kill_loop/0, kill_loop_of_pool/0, kill_pool/0]).
--export([kill_consumer/0, kill_caller/0]).
+-export([kill_consumer/0, kill_caller/0, kill_peer/0, kill_loop_of_peer/0]).
 %% Called by Python.
 -export([say_and_wait/2]).
 
@@ -343,3 +345,31 @@ kill_caller() ->
     {ok, _} = py:call(called, release, []),
     called:is_logged("called.block ended"),
     log_watch:stop().
+
+%% Peers
+
+a_peer(_Config) -> called:in_node([], kill_peer, ?MODULE).
+
+kill_peer() ->
+    _ = process_flag(trap_exit, true),
+    {ok, Loop} = py_event_loop:start_link(#{place => peer}),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, #{os_pid := OsPid}} = py_event_loop:info(Loop),
+    [] = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
+    Down = {peer_down, {signal, sigkill}},
+    {error, Down} = py:await(Task),
+    receive
+        {'EXIT', Loop, Reason} -> ?assertEqual(Down, Reason)
+    end,
+    ok.
+
+the_process_of_a_loop_in_a_peer(_Config) -> called:in_node([], kill_loop_of_peer, ?MODULE).
+
+kill_loop_of_peer() ->
+    _ = process_flag(trap_exit, true),
+    {ok, Loop} = py_event_loop:start_link(#{place => peer}),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    [OsPid] = peers:running(),
+    ok = mortal:kill(Loop),
+    {error, loop_down} = py:await(Task),
+    eventually:is(false, fun() -> peers:is_running(OsPid) end).

@@ -1,0 +1,336 @@
+%% @doc A loop in another operating system process, as the process of this node that stands for it:
+%% its *proxy*. The proxy's pid or name identifies the loop, as that of a local one does: link to
+%% it, supervise it, name it. When the peer ends, so does its proxy, with the reason
+%% `{peer_down, Why}'; when the proxy ends, so does the peer.
+%%
+%% Requests do not go through this process, see `py_remote'; streams do. Takes these messages:
+%%
+%% <ul>
+%% <li>from the agent in the peer, `py_peer_agent': `{py_peer_up, Agent, ok | {error, Reason}}' first,
+%%     then `{py_stream_started, Id, From, Result}', `{py_stream_event, Id, Event}', and at the end
+%%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}';</li>
+%% <li>from the port of the operating system process: lines of output and its exit status;</li>
+%% <li>from callers: `{py_demand, Id, Count}' and `{py_gave_up, Token}';</li>
+%% <li>`{py_peer_log, Event}': what the peer's `logger' logs.</li>
+%% </ul>
+-module(py_peer).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start_link/1, shutdown/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-record(state, {
+    name :: atom(),
+    %% `undefined': the loop is on another node, which is not ours to start and stop.
+    process :: undefined | py_peer_node:opened(),
+    node :: node(),
+    agent :: undefined | pid(),
+    agent_monitor :: undefined | reference(),
+    %% Streams, with their consumers.
+    streams = #{} :: #{Id :: reference() => {py_remote:stream(), pid()}},
+    %% Milliseconds that tasks have to end.
+    patience :: non_neg_integer(),
+    stopping = [] :: [gen_server:from()],
+    %% Whether the loop has ended in order.
+    ended = false :: boolean()
+}).
+
+%% Once the connection is lost, how long the exit status may take, which says why.
+-define(STATUS_MS, 1000).
+%% What a loop needs in addition to its patience, and what a node needs to end Python and itself.
+-define(GRACE, 500).
+-define(HALT_MS, 6000).
+
+-spec start_link(py_event_loop:options()) -> {ok, pid()} | {error, term()}.
+start_link(#{place := Place} = Options) ->
+    Where = py_peer_options:check(Place),
+    Local = maps:remove(place, Options),
+    #{name := Name} = Checked = py_event_loop_options:check(Local),
+    Arguments = {Where, Local, Checked},
+    case Name of
+        undefined -> started(gen_server:start_link(?MODULE, Arguments, [{timeout, infinity}]));
+        _ -> started(gen_server:start_link({local, Name}, ?MODULE, Arguments, [{timeout, infinity}]))
+    end.
+
+started({ok, Pid}) -> {ok, Pid};
+started({error, Reason}) -> {error, Reason};
+started(ignore) -> {error, ignore}.
+
+%% @doc Milliseconds for a supervisor: what the peer takes to end in order.
+-spec shutdown(Patience :: non_neg_integer()) -> pos_integer().
+shutdown(Patience) ->
+    Patience + ?GRACE + ?HALT_MS + 1000.
+
+%% Start
+
+-spec init({py_peer_options:checked(), py_event_loop:options(), py_event_loop_options:checked()}) ->
+    {ok, #state{}} | {stop, term()}.
+init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
+    %% So that terminate/2 runs when the supervisor stops us.
+    _ = process_flag(trap_exit, true),
+    State = #state{name = Name, patience = Patience, node = node()},
+    case start(Where, Options, State) of
+        {ok, Up} ->
+            ok = py_remote:register(self(), Up#state.agent),
+            {ok, Up};
+        {error, Reason} ->
+            {stop, Reason}
+    end.
+
+start({node, Node}, Options, State) ->
+    %% A name there would be one of that node.
+    Config = #{proxy => self(), options => maps:remove(name, Options), owns_node => false},
+    try erpc:call(Node, py_peer_agent, start, [Config]) of
+        {ok, Agent} ->
+            Monitor = monitor(process, Agent),
+            wait_up(infinity, State#state{node = Node, agent = Agent, agent_monitor = Monitor});
+        {error, Reason} ->
+            {error, Reason}
+    catch
+        error:{erpc, noconnection} -> {error, {peer_down, noconnection}};
+        error:{exception, undef, [{py_peer_agent, _, _, _} | _]} -> {error, {no_erlang_loop, Node}};
+        _:Reason -> {error, Reason}
+    end;
+start({peer, Peer}, Options, State) ->
+    Agent = #{proxy => self(), options => Options, owns_node => true},
+    case py_peer_node:ensure_distributed() of
+        ok ->
+            case py_peer_node:open(State#state.name, Peer, Agent) of
+                {ok, #{node := Node} = Opened} ->
+                    Timer = start_timer(maps:get(start_timeout, Peer)),
+                    wait_up(Timer, State#state{node = Node, process = Opened});
+                {error, Reason} ->
+                    {error, Reason}
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+start_timer(infinity) -> infinity;
+start_timer(Timeout) -> erlang:start_timer(Timeout, self(), start_timeout).
+
+%% The peer boots, connects and runs the loop's init code, which may take any time; until it is
+%% connected the timer runs.
+wait_up(Timer, #state{process = Process, agent_monitor = Monitor} = State) ->
+    Port = port(Process),
+    receive
+        {py_peer_connected, Agent} ->
+            ok = connected(Timer, Process),
+            wait_up(infinity, State#state{agent = Agent, agent_monitor = monitor(process, Agent)});
+        {py_peer_up, Agent, ok} when Agent =:= State#state.agent ->
+            {ok, State};
+        {py_peer_up, Agent, {error, Reason}} when Agent =:= State#state.agent ->
+            {error, failed(Reason, State)};
+        {Port, {exit_status, Status}} ->
+            {error, {peer_down, py_peer_node:reason(Status)}};
+        {Port, {data, Line}} ->
+            ok = printed(Line, State),
+            wait_up(Timer, State);
+        {py_peer_log, Event} ->
+            ok = py_peer_log:pass_on(Event, State#state.name),
+            wait_up(Timer, State);
+        {'DOWN', Monitor, process, _, Reason} ->
+            {error, {peer_down, why_down(Reason, State)}};
+        {timeout, Timer, start_timeout} ->
+            {error, failed({peer_down, start_timeout}, State)};
+        {'EXIT', _Parent, Reason} ->
+            {error, failed(Reason, State)}
+    end.
+
+port(undefined) -> undefined;
+port(#{port := Port}) -> Port.
+
+connected(infinity, undefined) ->
+    ok;
+connected(Timer, #{listener := Listener}) ->
+    _ = is_reference(Timer) andalso erlang:cancel_timer(Timer),
+    py_peer_link:stop(Listener).
+
+%% The reason, after the operating system process has ended.
+failed(Reason, #state{process = undefined}) ->
+    Reason;
+failed(Reason, #state{process = #{os_pid := OsPid}} = State) ->
+    _ = close(OsPid, 0, State),
+    Reason.
+
+%% Questions
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {noreply, #state{}} | {reply, term(), #state{}}.
+handle_call({stream, Stream, Id, Consumer, Leader, Call, Demand}, From, State) ->
+    #state{agent = Agent, streams = Streams} = State,
+    Agent ! {py_stream, Id, From, Consumer, Leader, Call, Demand},
+    {noreply, State#state{streams = Streams#{Id => {Stream, Consumer}}}};
+handle_call({cancel_stream, Id, Caller}, _From, #state{agent = Agent, streams = Streams} = State) ->
+    case Streams of
+        #{Id := {Stream, Consumer}} ->
+            Agent ! {py_cancel_stream, Id},
+            Rest = State#state{streams = maps:remove(Id, Streams)},
+            case Consumer of
+                Caller ->
+                    {reply, taken, Rest};
+                _ ->
+                    Consumer ! {py_stream, Stream, {error, cancelled}},
+                    {reply, ok, Rest}
+            end;
+        #{} ->
+            {reply, taken, State}
+    end;
+handle_call(info, From, #state{agent = Agent} = State) ->
+    Agent ! {py_ask, From, self(), about(State)},
+    {noreply, State};
+handle_call(stop, From, #state{agent = Agent, stopping = Stopping} = State) ->
+    _ = [Agent ! py_stop || Stopping =:= []],
+    {noreply, State#state{stopping = [From | Stopping]}};
+handle_call(Call, {From, _}, State) ->
+    ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
+    {reply, {error, unknown_call}, State}.
+
+about(#state{process = undefined, node = Node}) -> #{node => Node};
+about(#state{process = #{os_pid := OsPid}, node = Node}) -> #{node => Node, os_pid => OsPid}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(Cast, State) ->
+    ?LOG_WARNING("~p: unknown cast ~p", [State#state.name, Cast]),
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({py_stream_event, Id, Event}, State) ->
+    {noreply, stream_event(Id, Event, State)};
+handle_info({py_stream_started, _Id, From, ok}, State) ->
+    gen_server:reply(From, ok),
+    {noreply, State};
+handle_info({py_stream_started, Id, From, Refused}, #state{streams = Streams} = State) ->
+    gen_server:reply(From, Refused),
+    {noreply, State#state{streams = maps:remove(Id, Streams)}};
+handle_info({py_demand, Id, Count}, #state{agent = Agent, streams = Streams} = State) ->
+    _ = [Agent ! {py_demand, Id, Count} || is_map_key(Id, Streams)],
+    {noreply, State};
+handle_info({py_gave_up, _Token}, State) ->
+    {noreply, State};
+handle_info({py_peer_log, Event}, State) ->
+    ok = py_peer_log:pass_on(Event, State#state.name),
+    {noreply, State};
+handle_info({py_stopped, Agent, Left}, #state{agent = Agent, stopping = Stopping} = State) ->
+    Ended = stop_process(State#state{ended = true}),
+    lists:foreach(fun(From) -> gen_server:reply(From, {ok, Left}) end, Stopping),
+    {stop, normal, Ended};
+handle_info({py_loop_failed, Agent, Reason}, #state{agent = Agent} = State) ->
+    {stop, {peer_down, {loop, Reason}}, stop_process(State)};
+handle_info({Port, {data, Line}}, #state{process = #{port := Port}} = State) ->
+    ok = printed(Line, State),
+    {noreply, State};
+handle_info({Port, {exit_status, Status}}, #state{process = #{port := Port}} = State) ->
+    {stop, {peer_down, py_peer_node:reason(Status)}, State#state{process = undefined}};
+handle_info({'DOWN', Monitor, process, _, Reason}, #state{agent_monitor = Monitor} = State) ->
+    {stop, {peer_down, why_down(Reason, State)}, State#state{process = undefined}};
+%% Of the port; its exit status comes before.
+handle_info({'EXIT', Port, _}, State) when is_port(Port) ->
+    {noreply, State};
+handle_info({'EXIT', _, Reason}, State) ->
+    {stop, Reason, State};
+handle_info(Message, State) ->
+    ?LOG_WARNING("~p: unknown message ~p", [State#state.name, Message]),
+    {noreply, State}.
+
+stream_event(Id, Event, #state{streams = Streams} = State) ->
+    case Streams of
+        #{Id := {Stream, Consumer}} ->
+            Consumer ! {py_stream, Stream, Event},
+            case Event of
+                {data, _} -> State;
+                _ -> State#state{streams = maps:remove(Id, Streams)}
+            end;
+        %% It was cancelled.
+        #{} ->
+            State
+    end.
+
+printed({_, Line}, #state{name = Name, node = Node}) ->
+    ?LOG_NOTICE("~ts: ~ts", [shown(Name, Node), Line], #{domain => [python], peer => Name}).
+
+shown(undefined, Node) -> atom_to_binary(Node);
+shown(Name, _) -> atom_to_binary(Name).
+
+%% The end
+
+%% The end of the connection or of the agent precedes the exit status.
+why_down(Reason, #state{process = undefined}) ->
+    Reason;
+why_down(noconnection, #state{process = #{os_pid := OsPid}} = State) ->
+    close(OsPid, ?STATUS_MS, State);
+why_down(Reason, #state{process = #{os_pid := OsPid}} = State) ->
+    _ = close(OsPid, ?HALT_MS, State),
+    Reason.
+
+%% Waits for the exit status. `Patience': how long before the process is killed.
+close(OsPid, Patience, #state{process = #{port := Port}} = State) ->
+    receive
+        {Port, {exit_status, Status}} ->
+            py_peer_node:reason(Status);
+        {Port, {data, Line}} ->
+            ok = printed(Line, State),
+            close(OsPid, Patience, State)
+    after Patience ->
+        ok = py_peer_node:kill(OsPid),
+        close(OsPid, infinity, State)
+    end.
+
+%% The agent ends the node, which ends Python in order.
+stop_process(#state{process = undefined, agent = Agent} = State) ->
+    Agent ! py_halt,
+    State;
+stop_process(#state{process = #{os_pid := OsPid}, agent = Agent} = State) ->
+    Agent ! py_halt,
+    _ = close(OsPid, ?HALT_MS, State),
+    State#state{process = undefined}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(Reason, #state{agent = Agent, ended = false} = State) when
+    Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
+->
+    Agent ! py_stop,
+    State1 = wait_stopped(erlang:start_timer(State#state.patience + ?GRACE, self(), patience), State),
+    ok = end_streams(loop_down, State1),
+    _ = stop_process(State1),
+    ok;
+terminate(Reason, State) ->
+    ok = end_streams(failure(Reason), State),
+    case State#state.process of
+        undefined ->
+            ok;
+        #{os_pid := OsPid} ->
+            py_peer_node:kill(OsPid)
+    end.
+
+failure({peer_down, _} = Reason) -> Reason;
+failure(_) -> loop_down.
+
+wait_stopped(Timer, #state{agent = Agent, agent_monitor = Monitor} = State) ->
+    receive
+        {py_stopped, Agent, []} ->
+            State;
+        {py_stopped, Agent, Left} ->
+            ?LOG_WARNING("~p: ~b tasks did not end within ~b ms of being cancelled: ~p", [
+                State#state.name, length(Left), State#state.patience, Left
+            ]),
+            State;
+        {py_stream_event, Id, Event} ->
+            wait_stopped(Timer, stream_event(Id, Event, State));
+        {py_peer_log, Event} ->
+            ok = py_peer_log:pass_on(Event, State#state.name),
+            wait_stopped(Timer, State);
+        {'DOWN', Monitor, process, _, _} ->
+            State;
+        {timeout, Timer, patience} ->
+            ?LOG_WARNING("~p is left behind: it did not end within its patience", [State#state.name]),
+            State
+    end.
+
+end_streams(Reason, #state{streams = Streams}) ->
+    maps:foreach(
+        fun(_, {Stream, Consumer}) -> Consumer ! {py_stream, Stream, {error, Reason}} end, Streams
+    ).

@@ -1,0 +1,381 @@
+%% @private
+%% @doc Runs the requests to a loop that lives on this node and belongs to a process of another one,
+%% the *proxy* (`py_peer'). There is one agent for each such loop, and it owns the loop.
+%%
+%% From callers on the proxy's node, see `py_remote':
+%%
+%% <ul>
+%% <li>`{py_request, Token, Caller, GroupLeader, Call}': runs it. `{py_reply, Token, Result}' is sent
+%%     to `Token'; `{refused, Reason}' in place of the result: it was not begun.</li>
+%% <li>`{py_cancel, Token}', `{py_give_up, Token}': with a reply, and without.</li>
+%% </ul>
+%%
+%% From the proxy:
+%%
+%% <ul>
+%% <li>`{py_stream, Id, From, Consumer, GroupLeader, Call, Demand}': starts a stream;
+%%     `{py_stream_started, Id, From, ok | {error, Reason}}' is the reply, and
+%%     `{py_stream_event, Id, Event}' are its items and its end.</li>
+%% <li>`{py_demand, Id, Count}', `{py_cancel_stream, Id}'.</li>
+%% <li>`{py_ask, From, Proxy, About}': information about the loop, with that, for `From'.</li>
+%% <li>`py_stop': ends the loop in order; `{py_stopped, self(), Left}' is the reply.</li>
+%% <li>`{py_loop_failed, self(), Reason}', from here: the loop has ended by itself.</li>
+%% <li>`py_halt': ends the node in order, if it was started for this loop.</li>
+%% </ul>
+%%
+%% The native library sends this process the replies, `{py_reply, Token, Result}', and the events of
+%% streams, `{py_stream, Stream, Event}'.
+%%
+%% When a caller dies its requests are given up. Nearly all requests are shorter than a message to
+%% the caller's node and back, so only a caller whose request is some time old is monitored.
+-module(py_peer_agent).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start/1, origin_ended/2]).
+-export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([config/0]).
+
+-type config() :: #{
+    proxy := pid(),
+    options := py_event_loop:options(),
+    %% Whether the node was started for this loop, and ends with it.
+    owns_node := boolean()
+}.
+
+-record(request, {
+    native :: py_nif:request(),
+    caller :: pid(),
+    monitor :: undefined | reference()
+}).
+
+-record(stream, {
+    native :: py_nif:request(),
+    consumer :: pid(),
+    monitor :: reference()
+}).
+
+-record(state, {
+    proxy :: pid(),
+    proxy_monitor :: reference(),
+    owns_node :: boolean(),
+    options :: py_event_loop:options(),
+    loop :: undefined | pid(),
+    stopping = false :: boolean(),
+    requests = #{} :: #{Token :: reference() => #request{}},
+    %% Requests whose callers are not monitored: those of this tick and of the one before.
+    new = [] :: [reference()],
+    older = [] :: [reference()],
+    timer :: undefined | reference(),
+    streams = #{} :: #{Id :: reference() => #stream{}},
+    stream_ids = #{} :: #{py_nif:request() => Id :: reference()},
+    %% Monitors of callers and consumers.
+    monitors = #{} :: #{reference() => {request | stream, reference()}},
+    %% For the group leaders of callers, which are processes of another node: processes here that
+    %% pass on what native threads send them.
+    leaders = #{} :: #{pid() => pid()}
+}).
+
+%% Milliseconds after which the caller of a request is monitored; at most twice that.
+-define(TICK, 20).
+
+-spec start(config()) -> {ok, pid()} | {error, term()}.
+start(Config) ->
+    case gen_server:start(?MODULE, Config, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+%% @doc The consumers of streams are notified, before the node ends.
+-spec origin_ended(pid(), timeout()) -> ok.
+origin_ended(Agent, Timeout) ->
+    try
+        gen_server:call(Agent, origin_ended, Timeout)
+    catch
+        exit:_ -> ok
+    end.
+
+-spec init(config()) -> {ok, #state{}, {continue, start}}.
+init(#{proxy := Proxy, options := Options, owns_node := OwnsNode}) ->
+    %% For the loop's end and that of the processes below `leaders'.
+    _ = process_flag(trap_exit, true),
+    Proxy ! {py_peer_connected, self()},
+    State = #state{
+        proxy = Proxy,
+        proxy_monitor = monitor(process, Proxy),
+        owns_node = OwnsNode,
+        options = Options
+    },
+    {ok, State, {continue, start}}.
+
+%% The init code may take any time.
+-spec handle_continue(start, #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
+handle_continue(start, #state{proxy = Proxy, options = Options} = State) ->
+    case py_event_loop:start_link(Options) of
+        {ok, Loop} ->
+            Proxy ! {py_peer_up, self(), ok},
+            {noreply, State#state{loop = Loop}};
+        {error, Reason} ->
+            Proxy ! {py_peer_up, self(), {error, Reason}},
+            {stop, normal, State}
+    end.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok | {error, unknown_call}, #state{}}.
+handle_call(origin_ended, _From, State) ->
+    {reply, ok, end_streams(State)};
+handle_call(Call, {From, _}, State) ->
+    ?LOG_WARNING("py_peer_agent: unknown call ~p from ~p", [Call, From]),
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(Cast, State) ->
+    ?LOG_WARNING("py_peer_agent: unknown cast ~p", [Cast]),
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info({py_request, Token, Caller, Leader, Call}, State) ->
+    {noreply, request(Token, Caller, Leader, Call, State)};
+handle_info({py_reply, Token, _} = Reply, State) ->
+    {noreply, reply(Token, Reply, State)};
+handle_info({py_give_up, Token}, #state{requests = Requests} = State) ->
+    case Requests of
+        #{Token := #request{native = Native}} ->
+            _ = py_nif:request_abandon(Native),
+            {noreply, forget_request(Token, State)};
+        #{} ->
+            {noreply, State}
+    end;
+handle_info({py_cancel, Token}, #state{requests = Requests} = State) ->
+    _ = [py_nif:request_cancel(R#request.native) || {ok, R} <- [maps:find(Token, Requests)]],
+    {noreply, State};
+handle_info({timeout, Timer, tick}, #state{timer = Timer} = State) ->
+    {noreply, tick(State#state{timer = undefined})};
+handle_info({py_stream, Native, Event}, #state{stream_ids = Ids} = State) ->
+    case Ids of
+        #{Native := Id} -> {noreply, stream_event(Id, Event, State)};
+        %% It was cancelled.
+        #{} -> {noreply, State}
+    end;
+handle_info({py_stream, Id, From, Consumer, Leader, Call, Demand}, State) ->
+    {noreply, start_stream(Id, From, Consumer, Leader, Call, Demand, State)};
+handle_info({py_demand, Id, Count}, #state{streams = Streams} = State) ->
+    _ = [py_nif:stream_demand(S#stream.native, Count) || {ok, S} <- [maps:find(Id, Streams)]],
+    {noreply, State};
+handle_info({py_cancel_stream, Id}, State) ->
+    {noreply, cancel_stream(Id, State)};
+handle_info({py_ask, From, Proxy, About}, #state{loop = Loop} = State) ->
+    gen_server:reply(From, info(Loop, About#{pid => Proxy})),
+    {noreply, State};
+handle_info(py_halt, State) ->
+    {stop, normal, State};
+handle_info(py_stop, #state{loop = Loop, proxy = Proxy} = State) ->
+    %% The replies of what ends meanwhile go through this process.
+    Agent = self(),
+    _ = spawn_link(fun() -> stop_loop(Loop, Proxy, Agent) end),
+    {noreply, State#state{stopping = true}};
+handle_info({'DOWN', Monitor, process, _, _}, #state{proxy_monitor = Monitor} = State) ->
+    {stop, shutdown, end_streams(State)};
+handle_info({'DOWN', Monitor, process, _, _}, #state{monitors = Monitors} = State) ->
+    case Monitors of
+        #{Monitor := {request, Token}} -> handle_info({py_give_up, Token}, State);
+        #{Monitor := {stream, Id}} -> {noreply, cancel_stream(Id, State)};
+        #{} -> {noreply, State}
+    end;
+handle_info({'EXIT', Loop, normal}, #state{loop = Loop, proxy = Proxy} = State) ->
+    %% py_stop has ended it and sends what is left, or it has ended by itself.
+    Ended = replies_of_its_end(State),
+    _ = [Proxy ! {py_stopped, self(), []} || not State#state.stopping],
+    {noreply, Ended};
+handle_info({'EXIT', Loop, Reason}, #state{loop = Loop, proxy = Proxy} = State) ->
+    %% The native library has sent the replies of its requests before.
+    Ended = replies_of_its_end(State),
+    Proxy ! {py_loop_failed, self(), Reason},
+    {noreply, Ended};
+handle_info({'EXIT', Pid, _}, #state{leaders = Leaders} = State) ->
+    {noreply, State#state{leaders = maps:filter(fun(_, P) -> P =/= Pid end, Leaders)}};
+handle_info(Message, State) ->
+    ?LOG_WARNING("py_peer_agent: unknown message ~p", [Message]),
+    {noreply, State}.
+
+%% The loop is linked and ends, too; in its own node everything does.
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{owns_node = true}) ->
+    init:stop();
+terminate(_Reason, #state{owns_node = false}) ->
+    ok.
+
+%% Requests
+
+request(Token, Caller, Leader, Call, #state{loop = Loop, requests = Requests} = State) ->
+    {Here, State1} = leader(Leader, State),
+    try py_nif:request_submit_unmonitored(Token, Loop, Call, Here) of
+        {ok, Native} ->
+            Request = #request{native = Native, caller = Caller},
+            arm(State1#state{
+                requests = Requests#{Token => Request}, new = [Token | State1#state.new]
+            });
+        {error, Reason} ->
+            refuse(Token, Reason, State1)
+    catch
+        error:badarg -> refuse(Token, badarg, State1)
+    end.
+
+refuse(Token, Reason, State) ->
+    _ = send(Token, {py_reply, Token, {refused, Reason}}),
+    State.
+
+reply(Token, Reply, #state{requests = Requests} = State) when is_map_key(Token, Requests) ->
+    _ = send(Token, Reply),
+    forget_request(Token, State);
+reply(_Token, _Reply, State) ->
+    State.
+
+%% To an alias; its process may have ended.
+send(Alias, Message) ->
+    erlang:send(Alias, Message, [noconnect]).
+
+forget_request(Token, #state{requests = Requests} = State) ->
+    {#request{monitor = Monitor}, Rest} = maps:take(Token, Requests),
+    demonitored(Monitor, State#state{requests = Rest}).
+
+demonitored(undefined, State) ->
+    State;
+demonitored(Monitor, #state{monitors = Monitors} = State) ->
+    true = demonitor(Monitor, [flush]),
+    State#state{monitors = maps:remove(Monitor, Monitors)}.
+
+arm(#state{timer = undefined, new = [_ | _]} = State) ->
+    State#state{timer = erlang:start_timer(?TICK, self(), tick)};
+arm(#state{timer = undefined, older = [_ | _]} = State) ->
+    State#state{timer = erlang:start_timer(?TICK, self(), tick)};
+arm(State) ->
+    State.
+
+tick(#state{new = New, older = Older} = State) ->
+    arm(lists:foldl(fun monitor_caller/2, State#state{new = [], older = New}, Older)).
+
+monitor_caller(Token, #state{requests = Requests, monitors = Monitors} = State) ->
+    case Requests of
+        #{Token := #request{caller = Caller} = Request} ->
+            Monitor = monitor(process, Caller),
+            State#state{
+                requests = Requests#{Token := Request#request{monitor = Monitor}},
+                monitors = Monitors#{Monitor => {request, Token}}
+            };
+        #{} ->
+            State
+    end.
+
+%% Streams
+
+start_stream(Id, From, Consumer, Leader, Call, Demand, #state{loop = Loop, proxy = Proxy} = State) ->
+    {Here, State1} = leader(Leader, State),
+    Started =
+        try
+            py_nif:stream_submit(Loop, Call, self(), Demand, Here)
+        catch
+            error:badarg -> {error, badarg}
+        end,
+    case Started of
+        {ok, Native} ->
+            Proxy ! {py_stream_started, Id, From, ok},
+            Monitor = monitor(process, Consumer),
+            #state{streams = Streams, stream_ids = Ids, monitors = Monitors} = State1,
+            Stream = #stream{native = Native, consumer = Consumer, monitor = Monitor},
+            State1#state{
+                streams = Streams#{Id => Stream},
+                stream_ids = Ids#{Native => Id},
+                monitors = Monitors#{Monitor => {stream, Id}}
+            };
+        {error, Reason} ->
+            Proxy ! {py_stream_started, Id, From, {error, Reason}},
+            State1
+    end.
+
+stream_event(Id, Event, #state{proxy = Proxy} = State) ->
+    Proxy ! {py_stream_event, Id, Event},
+    case Event of
+        {data, _} -> State;
+        _ -> forget_stream(Id, State)
+    end.
+
+forget_stream(Id, #state{streams = Streams, stream_ids = Ids} = State) ->
+    {#stream{native = Native, monitor = Monitor}, Rest} = maps:take(Id, Streams),
+    demonitored(Monitor, State#state{streams = Rest, stream_ids = maps:remove(Native, Ids)}).
+
+cancel_stream(Id, #state{streams = Streams} = State) ->
+    case Streams of
+        #{Id := #stream{native = Native}} ->
+            _ = py_nif:stream_cancel(Native),
+            forget_stream(Id, State);
+        #{} ->
+            State
+    end.
+
+%% The proxy has died, without a message to the consumers.
+end_streams(#state{streams = Streams, proxy = Proxy} = State) ->
+    maps:foreach(
+        fun(Id, #stream{consumer = Consumer}) ->
+            py_remote:stream_lost(Proxy, Id, Consumer)
+        end,
+        Streams
+    ),
+    lists:foldl(fun cancel_stream/2, State, maps:keys(Streams)).
+
+info(Loop, About) ->
+    case py_event_loop:info(Loop) of
+        {ok, Info} -> {ok, maps:merge(Info, About)};
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% The end
+
+stop_loop(Loop, Proxy, Agent) ->
+    Left =
+        try py_event_loop_server:stop(Loop, infinity) of
+            {ok, Tasks} -> Tasks
+        catch
+            %% It has ended.
+            exit:_ -> []
+        end,
+    Proxy ! {py_stopped, Agent, Left}.
+
+%% Replies that are in the mailbox already.
+replies_of_its_end(State) ->
+    receive
+        {py_reply, Token, _} = Reply -> replies_of_its_end(reply(Token, Reply, State));
+        {py_stream, Native, Event} ->
+            case State#state.stream_ids of
+                #{Native := Id} -> replies_of_its_end(stream_event(Id, Event, State));
+                #{} -> replies_of_its_end(State)
+            end
+    after 0 -> State
+    end.
+
+%% Output
+
+leader(Leader, State) when node(Leader) =:= node() ->
+    {Leader, State};
+leader(Leader, #state{leaders = Leaders} = State) ->
+    case Leaders of
+        #{Leader := Here} ->
+            {Here, State};
+        #{} ->
+            Here = spawn_link(fun() -> pass_on(Leader, monitor(process, Leader)) end),
+            {Here, State#state{leaders = Leaders#{Leader => Here}}}
+    end.
+
+%% The replies go to the process that has asked. The leader may die at any time.
+pass_on(Leader, Monitor) ->
+    receive
+        {'DOWN', Monitor, process, _, _} ->
+            ok;
+        Request ->
+            Leader ! Request,
+            pass_on(Leader, Monitor)
+    end.
