@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix docs clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix dist docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,8 +70,12 @@ memcheck: build ## The core's tests under AddressSanitizer, Miri and valgrind, a
 matrix: ## The suites on other releases of OTP and Python; writes docs/compatibility.md
 	@scripts/matrix
 
+dist: ## Write prebuilt native libraries and their checksums to dist/
+	@scripts/setup build
+	@scripts/dist
+
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs
 
 clean: ## Remove everything that was built, but not .venv
-	@rm -rf _build target priv/py_nif.so priv/build_info
+	@rm -rf _build target priv/py_nif.so priv/build_info priv/cp* dist

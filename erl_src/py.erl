@@ -724,10 +724,7 @@ taken(Token, Otherwise) ->
 %% Starts Python and the default loop, when they are first needed.
 -spec ensure_started() -> ok | {error, reason()}.
 ensure_started() ->
-    try py_interpreter:ensure_started() of
+    case py_interpreter:ensure_started() of
         ok -> py_event_loop_sup:ensure_default();
         {error, Reason} -> {error, Reason}
-    catch
-        %% The process is not running, or was killed or shut down meanwhile.
-        exit:{_, {gen_server, call, _}} -> {error, not_started}
     end.

@@ -33,11 +33,16 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
-%% @doc Returns when Python is running.
+%% @doc Returns when Python is running. `{error, not_started}': the application is not.
 -spec ensure_started() -> ok | {error, term()}.
 ensure_started() ->
     %% infinity: it replies when Python has started or failed to, and dies only with its node.
-    gen_server:call(?MODULE, ensure_started, infinity).
+    try
+        gen_server:call(?MODULE, ensure_started, infinity)
+    catch
+        %% The process is not running, or was killed or shut down meanwhile.
+        exit:{_, {gen_server, call, _}} -> {error, not_started}
+    end.
 
 %% @doc Calls `Module.Function(*Arguments)' with strings on Python's main thread, where programs run
 %% one after another, and waits for its result: an integer, a string (as a binary) or `undefined'

@@ -277,7 +277,7 @@
 -type reason() :: closed | ebadf | eperm | stale | file:posix() | {errno, integer()} | binary().
 
 init() ->
-    File = filename:join(priv_dir(), "py_nif"),
+    File = filename:join(py_python_choice:choose_library(priv_dir()), "py_nif"),
     case erlang:load_nif(File, 0) of
         ok -> types_opened();
         {error, {_, Text}} ->

@@ -1,5 +1,9 @@
 %% @doc Chooses the Python to embed: from the settings, and from what the build recorded in
 %% `priv/build_info'. Used by `py_interpreter' and by scripts.
+%%
+%% An application may have libraries for several versions of Python (ERLANG_LOOP_PYTHONS in
+%% native/build): `priv' itself has the one for the interpreter of the build, and folders like
+%% `priv/cp313' have others. A node loads one of them, the first time that it needs `py_nif'.
 -module(py_python_choice).
 
 -include_lib("kernel/include/logger.hrl").
@@ -7,6 +11,11 @@
 -export([settings/0, for_command/0, build_info/0]).
 %% For py_doctor.
 -export([version/1]).
+%% For py_nif.
+-export([choose_library/1]).
+
+%% The folder that the library was loaded from.
+-define(LIBRARY, {?MODULE, library}).
 
 -type switch_interval() :: float() | undefined.
 
@@ -43,7 +52,7 @@ executable() ->
         {{ok, undefined}, {ok, Python}} ->
             checked(python, Python, found(Python));
         {{ok, Venv}, {ok, _}} ->
-            checked(venv, Venv, filename:absname(filename:join([Venv, "bin", "python"])));
+            checked(venv, Venv, in_venv(Venv));
         {{error, Sentence}, _} ->
             {error, Sentence};
         {_, {error, Sentence}} ->
@@ -78,8 +87,63 @@ seconds(Milliseconds) -> Milliseconds / 1000.
 %% @doc What the build recorded: `python', `python_version', `libpython'.
 -spec build_info() -> #{atom() => string()}.
 build_info() ->
-    {ok, Terms} = file:consult(filename:join(code:priv_dir(erlang_loop), "build_info")),
-    maps:from_list(Terms).
+    Folder = persistent_term:get(?LIBRARY, code:priv_dir(erlang_loop)),
+    {ok, Info} = build_info(Folder),
+    Info.
+
+build_info(Folder) ->
+    case file:consult(filename:join(Folder, "build_info")) of
+        {ok, Terms} -> {ok, maps:from_list(Terms)};
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @private
+%% @doc The folder of the library for the interpreter that the settings name, or the command line's
+%% environment. If there is none, or no interpreter is named, that of the build.
+-spec choose_library(file:filename()) -> file:filename().
+choose_library(Priv) ->
+    Chosen =
+        case filelib:wildcard("cp*/build_info", Priv) of
+            [] ->
+                Priv;
+            Others ->
+                Folders = [Priv | [filename:join(Priv, filename:dirname(Info)) || Info <- Others]],
+                Known = [{Tag, Folder} || Folder <- Folders, {ok, #{tag := Tag}} <- [build_info(Folder)]],
+                first_known([tag(Python) || Python <- named_interpreters()], Known, Priv)
+        end,
+    ok = persistent_term:put(?LIBRARY, Chosen),
+    Chosen.
+
+first_known([], _Known, Priv) ->
+    Priv;
+first_known([Tag | Tags], Known, Priv) ->
+    case lists:keyfind(Tag, 1, Known) of
+        {Tag, Folder} -> Folder;
+        false -> first_known(Tags, Known, Priv)
+    end.
+
+%% A wrong setting names none; starting Python reports it.
+named_interpreters() ->
+    Set =
+        case {py_settings:find(venv), py_settings:find(python)} of
+            {{ok, Venv}, _} when Venv =/= undefined -> [in_venv(Venv)];
+            {_, {ok, Python}} when Python =/= undefined -> [found(Python)];
+            _ -> []
+        end,
+    case application:get_env(erlang_loop, runs_command, false) of
+        true -> [in_venv(Venv) || Venv <- [os:getenv("VIRTUAL_ENV")], Venv =/= false] ++ Set;
+        false -> Set
+    end.
+
+in_venv(Venv) ->
+    filename:absname(filename:join([Venv, "bin", "python"])).
+
+%% What the build calls an interpreter: "cp313t".
+tag(Executable) ->
+    Code =
+        "import sys, sysconfig; print('cp%d%d' % sys.version_info[:2]"
+        " + 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))",
+    printed(Executable, Code).
 
 %% A libpython only works with an interpreter of its own version: it would load another version's
 %% standard library and fail in unexpected places.
@@ -119,18 +183,24 @@ minor(Version) ->
 %% @doc The major and minor version of an interpreter, which is run for that.
 -spec version(file:name_all()) -> {ok, string()} | error.
 version(Executable) ->
-    Code = "import sys; print('%d.%d' % sys.version_info[:2])",
+    case printed(Executable, "import sys; print('%d.%d' % sys.version_info[:2])") of
+        error -> error;
+        Version -> {ok, Version}
+    end.
+
+%% What the interpreter prints for this code.
+printed(Executable, Code) ->
     try open_port({spawn_executable, Executable}, [{args, ["-I", "-c", Code]}, exit_status]) of
-        Port -> read_version(Port, "")
+        Port -> read(Port, "")
     catch
         error:_ -> error
     end.
 
 %% The port sends data and then the exit status; a Python that hangs is stopped.
-read_version(Port, Read) ->
+read(Port, Read) ->
     receive
-        {Port, {data, Data}} -> read_version(Port, Read ++ Data);
-        {Port, {exit_status, 0}} -> {ok, string:trim(Read)};
+        {Port, {data, Data}} -> read(Port, Read ++ Data);
+        {Port, {exit_status, 0}} -> string:trim(Read);
         {Port, {exit_status, _}} -> error
     after 20_000 ->
         port_close(Port),

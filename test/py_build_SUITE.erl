@@ -92,7 +92,7 @@ builds_for_this_cpu_and_back(Config) ->
             To = filename:join([Copy, "native", Name]),
             {ok, _} = file:copy(project:file("native/" ++ Name), To)
         end,
-        ["build", "python_env", "python_info.py"]
+        ["build", "python_env", "python_info.py", "artifact.py"]
     ),
     Fake =
         "#!/bin/sh\nwhile [ \"$1\" != --target-dir ]; do shift; done\n"
@@ -147,9 +147,12 @@ says_that_the_headers_are_not_installed(Config) ->
     refused(Config, lying_python(Config, Lie), "lacks /nowhere/Python.h: install libpython.*-dev").
 
 says_that_cargo_is_missing(Config) ->
-    %% A PATH with the one command that is needed before cargo is looked for.
+    %% A PATH with the commands that are needed without cargo.
     Bin = ?config(folder, Config),
-    ok = file:make_symlink(os:find_executable("dirname"), filename:join(Bin, "dirname")),
+    [
+        ok = file:make_symlink(os:find_executable(Name), filename:join(Bin, Name))
+     || Name <- ["dirname", "rm"]
+    ],
     Env = [{"PATH", Bin}, {"PYTHON", proplists:get_value(python, build_info())}],
     {1, Output} = run(project:root(), os:find_executable("sh"), ["native/build"], Env),
     one_sentence(Output, "cargo is not on the PATH").

@@ -8,21 +8,31 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([the_pages_run/1, every_call_is_documented/1, every_setting_is_documented/1]).
+-export([the_pages_run/1, the_pages_run_in_one_shell/1, every_call_is_documented/1, every_setting_is_documented/1]).
 %% Called in another node.
--export([run_page/2]).
+-export([run_page/2, run_pages/1]).
 
 all() ->
-    [the_pages_run, every_call_is_documented, every_setting_is_documented].
+    [the_pages_run, the_pages_run_in_one_shell, every_call_is_documented, every_setting_is_documented].
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
 
 the_pages_run(_Config) ->
-    Pages = [project:file("README.md") | filelib:wildcard(project:file("docs/*.md"))],
-    Blocks = lists:sum([run_in_node(Page) || Page <- Pages]),
-    ct:pal("~p blocks in ~p pages", [Blocks, length(Pages)]),
+    Blocks = lists:sum([run_in_node(Page) || Page <- pages()]),
+    ct:pal("~p blocks in ~p pages", [Blocks, length(pages())]),
     ?assert(Blocks > 0).
+
+%% A reader pastes examples of several pages into one shell: their variables, the names that they
+%% register and what they define in Python must not collide.
+the_pages_run_in_one_shell(_Config) ->
+    Node = other_node:start([]),
+    {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+    ?assertEqual(ok, other_node:call(Node, ?MODULE, run_pages, [pages()])),
+    ok = other_node:stop(Node).
+
+pages() ->
+    [project:file("README.md") | filelib:wildcard(project:file("docs/*.md"))].
 
 run_in_node(Page) ->
     case snippet:blocks(Page) of
@@ -37,14 +47,20 @@ run_in_node(Page) ->
     end.
 
 %% Answers what went wrong instead of raising it: the line matters more than the stack.
-run_page(_Page, Blocks) ->
+run_page(Page, Blocks) ->
+    run_blocks([{Page, Line, Text} || {Line, Text} <- Blocks]).
+
+run_pages(Pages) ->
+    run_blocks([{Page, Line, Text} || Page <- Pages, {Line, Text} <- snippet:blocks(Page)]).
+
+run_blocks(Blocks) ->
     try
         _ = lists:foldl(
-            fun({Line, Text}, Bindings) ->
+            fun({Page, Line, Text}, Bindings) ->
                 try
                     snippet:run(Text, Bindings)
                 catch
-                    error:Reason -> throw({block_at_line, Line, Reason})
+                    error:Reason -> throw({block_at_line, filename:basename(Page), Line, Reason})
                 end
             end,
             #{},

@@ -6,9 +6,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
-    calls_after_the_top_supervisor_was_killed/1
+    calls_after_the_top_supervisor_was_killed/1,
+    calls_before_the_application_starts/1
 ]).
--export([killed_top_supervisor/0]).
+-export([killed_top_supervisor/0, start_trapping/2]).
 -export([
     deaths_at_random_under_load/1,
     the_application_restarts_100_times/1,
@@ -230,6 +231,42 @@ every_fault_has_its_test(_Config) ->
 %% Python is still up then: neither plain functions nor coroutines are called.
 calls_after_the_top_supervisor_was_killed(_Config) ->
     called:in_node([], killed_top_supervisor, ?MODULE).
+
+calls_before_the_application_starts(_Config) ->
+    Node = other_node:start([]),
+    Refused = [
+        {py, call, [math, sqrt, [4]]},
+        {py, eval, ["1"]},
+        {py, exec, ["1"]},
+        {py, submit, [math, sqrt, [4]]},
+        {py, cast, [math, sqrt, [4]]},
+        {py, stream, [builtins, range, [3]]},
+        {py_interpreter, run, [<<"os">>, <<"getcwd">>, []]},
+        {py_event_loop, get_loop, []}
+    ],
+    _ = [
+        ?assertEqual({Call, {error, not_started}}, {Call, other_node:call(Node, M, F, Args)})
+     || {M, F, Args} = Call <- Refused
+    ],
+    %% The exit signals of processes that do not start end a process that traps none.
+    Starts = [
+        {py_event_loop, [#{}]},
+        {py_event_loop, [#{init => "x = 1"}]},
+        {py_event_loop_pool, [#{name => p}]},
+        {py_actor, [math, sqrt, [4]]}
+    ],
+    _ = [
+        ?assertEqual(
+            {Start, {error, not_started}},
+            {Start, other_node:call(Node, ?MODULE, start_trapping, [M, Args])}
+        )
+     || {M, Args} = Start <- Starts
+    ],
+    ok = other_node:stop(Node).
+
+start_trapping(Module, Args) ->
+    _ = process_flag(trap_exit, true),
+    apply(Module, start_link, Args).
 
 killed_top_supervisor() ->
     {ok, 3} = py:call(operator, add, [1, 2]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -132,11 +131,7 @@ class Link:
         assert self._mailbox is not None
         cancelled = await self._unlink()
         task = self._mailbox._task
-        if (
-            task is not None
-            and self._broken
-            and (sys.version_info < (3, 11) or task.uncancel() <= self._cancelling)
-        ):
+        if task is not None and self._broken and task.uncancel() <= self._cancelling:
             # The task was cancelled only because the other process died.
             if isinstance(cancelled if error is None else error, asyncio.CancelledError):
                 raise Error("exit", self._reason) from error

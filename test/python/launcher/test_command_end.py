@@ -126,9 +126,9 @@ class Slow:
 slow = Slow()
 asks = (
     b"Ask = fun() -> {ok, _} = py:call(time, sleep, [0]) end, "
-    b"spawn(fun Loop() -> spawn(Ask), receive after 1 -> Loop() end end)."
+    b"spawn(fun Loop() -> spawn(Ask), receive after 1 -> Loop() end end). "
 )
-erlang.call("erl_eval", "eval_str", [list(asks)])
+assert erlang.call("erl_eval", "eval_str", [list(asks)])[0] == "ok"
 time.sleep(0.1)
 sys.exit(4)
 """

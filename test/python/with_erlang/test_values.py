@@ -20,6 +20,7 @@ from typing import Any
 import erlang
 import pydantic
 import pytest
+from command import ERLANG_LOOP, run
 from erlang import Atom, BitString, ConversionError, Handle
 from erlang_loop._native import _echo
 from hypothesis import given, settings
@@ -420,6 +421,29 @@ def test_a_forked_copy_has_no_erlang() -> None:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert _echo(values) == ["ok", 1]
+
+
+FROZENDICT = """
+import builtins
+from collections.abc import Mapping
+
+if not hasattr(builtins, "frozendict"):
+    class frozendict(Mapping):
+        def __init__(self, **items): self.items_ = items
+        def __getitem__(self, key): return self.items_[key]
+        def __iter__(self): return iter(self.items_)
+        def __len__(self): return len(self.items_)
+    builtins.frozendict = frozendict
+
+from erlang_loop._native import _echo
+print(_echo([builtins.frozendict(a=1)]))
+"""
+
+
+def test_frozendict() -> None:
+    """Built in from Python 3.15 on; a class like it before."""
+    ended = run(ERLANG_LOOP, "-c", FROZENDICT)
+    assert (ended.out, ended.err) == ("[{'a': 1}]\n", "")
 
 
 def test_the_package_is_complete() -> None:

@@ -34,7 +34,7 @@ impl<'a, 'py> Options<'a, 'py> {
             let value = (!value.is_none()).then_some(value);
             if is(&name, intern!(py, "name")) {
                 options.name = value;
-            } else if cfg!(Py_3_11) && is(&name, intern!(py, "context")) {
+            } else if is(&name, intern!(py, "context")) {
                 options.context = value;
             } else {
                 return None;

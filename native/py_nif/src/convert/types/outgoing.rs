@@ -88,7 +88,10 @@ fn find_rarer<'a, 'py>(
     if class.is_subclass(path_class(py)?)? {
         return Ok(Rare::Instead(value.str()?.into_any()));
     }
-    if value.cast::<PyMappingProxy>().is_ok() || class.is_subclass(chain_map_class(py)?)? {
+    if value.cast::<PyMappingProxy>().is_ok()
+        || class.is_subclass(chain_map_class(py)?)?
+        || is_frozendict(class)?
+    {
         return Ok(Rare::Instead(py.get_type::<PyDict>().call1((value,))?));
     }
     for wrapper in wrapper_classes(py)? {
@@ -139,6 +142,23 @@ macro_rules! class {
             CLASS.import(py, $module, $name)
         }
     };
+}
+
+/// A built-in class from Python 3.15 on, and not a subclass of `dict`.
+fn is_frozendict(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
+    let py = class.py();
+    let found = CLASS.get_or_try_init(py, || {
+        let builtin = py.import("builtins")?.getattr_opt("frozendict")?;
+        Ok::<_, PyErr>(
+            builtin
+                .and_then(|it| it.cast_into().ok())
+                .map(Bound::unbind),
+        )
+    })?;
+    found
+        .as_ref()
+        .map_or(Ok(false), |found| class.is_subclass(found.bind(py)))
 }
 
 class!(enum_class, "enum", "Enum");
