@@ -14,7 +14,7 @@
 //! | [`event_loop`](EventLoop) | the parts combined |
 //! | [`inbox`] | work posted by other threads |
 //! | [`interruptible`] | interrupting one call of a thread, and no other |
-//! | [`lateness`] | how much earlier to wake for a deadline |
+//! | [`wake_latency`] | how much earlier to wake for a deadline |
 //! | [`life`] | new, running, stopping, closed |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept until a caller polls |
@@ -39,7 +39,6 @@ pub mod error;
 mod event_loop;
 pub mod inbox;
 pub mod interruptible;
-pub mod lateness;
 pub mod life;
 pub mod parking;
 pub mod pending;
@@ -49,6 +48,7 @@ mod sync;
 pub mod sys;
 pub mod timers;
 pub mod wait;
+pub mod wake_latency;
 pub mod watcher;
 pub mod watches;
 
@@ -61,13 +61,13 @@ pub use error::{Error, Result};
 pub use event_loop::EventLoop;
 pub use inbox::{Inbox, PushError};
 pub use interruptible::Interruptible;
-pub use lateness::Lateness;
 pub use life::{Life, State};
 pub use parking::{Parked, Parking, TIMER_TOKEN, WAKE_TOKEN, WakeRunner};
 pub use pending::{Kind, Pending};
 pub use pulse::Pulse;
 pub use signal_set::SignalSet;
 pub use timers::{Cancel, TimerHeap};
-pub use wait::{Spin, TimerPlan, WaitPolicy, plan_timer};
+pub use wait::{SpinBudget, TimerPlan, WaitPolicy, plan_timer};
+pub use wake_latency::WakeLatency;
 pub use watcher::Watcher;
 pub use watches::{Direction, Mode, Ready, WatchId, Watches};

@@ -62,7 +62,7 @@ impl WaitPolicy {
 /// while. This time grows with each occurrence, until many hits in between show that it was an
 /// accident.
 #[derive(Debug, Clone)]
-pub struct Spin {
+pub struct SpinBudget {
     start: u64,
     max: u64,
     short: u64,
@@ -75,7 +75,7 @@ pub struct Spin {
     next_rest: u32,
 }
 
-impl Spin {
+impl SpinBudget {
     /// After this many misses in a row it stops spinning.
     pub const PATIENCE: u32 = 3;
     /// How many short waits pass without a probe after a failed one.
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
 
     /// One whose first probe ended with an event.
-    fn spin() -> Spin {
-        let mut spin = Spin::with_cpus(&WaitPolicy::default(), 2);
+    fn spin() -> SpinBudget {
+        let mut spin = SpinBudget::with_cpus(&WaitPolicy::default(), 2);
         assert_eq!(spin.budget(), 0, "nothing is known yet");
         spin.note_wait(30_000);
         assert_eq!(spin.budget(), 50_000);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// How many short waits pass until it is tried again.
-    fn waits(spin: &mut Spin) -> u32 {
+    fn waits(spin: &mut SpinBudget) -> u32 {
         let mut count = 0;
         while spin.budget() == 0 {
             spin.note_wait(100_000);
@@ -255,10 +255,14 @@ mod tests {
         let mut spin = spin();
         (0..3).for_each(|_| spin.miss());
         spin.note_wait(1_000_000);
-        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "long ones do not count");
+        assert_eq!(
+            waits(&mut spin),
+            SpinBudget::PAUSE + 1,
+            "long ones do not count"
+        );
         assert_eq!(spin.budget(), 50_000);
         spin.miss();
-        assert_eq!(waits(&mut spin), Spin::PAUSE + 1, "it failed");
+        assert_eq!(waits(&mut spin), SpinBudget::PAUSE + 1, "it failed");
         spin.hit();
         spin.miss();
         assert_eq!(spin.budget(), 75_000, "after a hit it is patient again");
@@ -272,10 +276,10 @@ mod tests {
             waits(&mut spin)
         });
         assert_eq!(rests, [17, 33, 65]);
-        (1..Spin::TRUST).for_each(|_| spin.hit());
+        (1..SpinBudget::TRUST).for_each(|_| spin.hit());
         spin.crowded();
         assert_eq!(waits(&mut spin), 129, "a few hits are not enough");
-        (0..4 * Spin::TRUST).for_each(|_| spin.hit());
+        (0..4 * SpinBudget::TRUST).for_each(|_| spin.hit());
         spin.crowded();
         assert_eq!(waits(&mut spin), 17, "many make it trust again");
     }
@@ -290,7 +294,7 @@ mod tests {
         assert_eq!(spin.budget(), 75_000, "it is no miss");
         spin.crowded();
         assert_eq!(waits(&mut spin), 17);
-        (0..4 * Spin::TRUST).for_each(|_| spin.handed_over());
+        (0..4 * SpinBudget::TRUST).for_each(|_| spin.handed_over());
         spin.crowded();
         assert_eq!(waits(&mut spin), 33, "others may still want the CPU");
     }
@@ -302,8 +306,8 @@ mod tests {
             ..WaitPolicy::default()
         };
         for mut spin in [
-            Spin::with_cpus(&WaitPolicy::default(), 1),
-            Spin::with_cpus(&off, 8),
+            SpinBudget::with_cpus(&WaitPolicy::default(), 1),
+            SpinBudget::with_cpus(&off, 8),
         ] {
             spin.hit();
             spin.note_wait(0);

@@ -27,7 +27,7 @@ pub trait FastMethod {
 
     fn call<'py>(
         slf: &Bound<'py, Self::Class>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>>;
 }
 
@@ -42,7 +42,7 @@ pub trait FastQuestion {
 
 /// The arguments of a call.
 #[derive(Clone, Copy)]
-pub struct Given<'a, 'py> {
+pub struct CallArguments<'a, 'py> {
     py: Python<'py>,
     /// The positional arguments, then the values of keyword arguments.
     vector: *const *mut ffi::PyObject,
@@ -51,7 +51,7 @@ pub struct Given<'a, 'py> {
     caller: PhantomData<&'a ()>,
 }
 
-impl<'a, 'py> Given<'a, 'py> {
+impl<'a, 'py> CallArguments<'a, 'py> {
     /// A positional argument.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
@@ -80,19 +80,19 @@ impl<'a, 'py> Given<'a, 'py> {
         &self,
     ) -> impl Iterator<Item = (Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)> + use<'a, 'py>
     {
-        let given = *self;
-        let count = match given.has_names() {
+        let arguments = *self;
+        let count = match arguments.has_names() {
             // SAFETY: the names are a tuple of strings, or null.
-            true => unsafe { ffi::PyTuple_GET_SIZE(given.names) as usize },
+            true => unsafe { ffi::PyTuple_GET_SIZE(arguments.names) as usize },
             false => 0,
         };
         // SAFETY: as above; the values follow the positional arguments, one per name, and all live
         // during the call.
         (0..count).map(move |index| unsafe {
-            let name = ffi::PyTuple_GET_ITEM(given.names, index as ffi::Py_ssize_t);
-            let name = Borrowed::from_ptr(given.py, name).cast_unchecked::<PyString>();
-            let value = *given.vector.add(given.positional + index);
-            (name, Borrowed::from_ptr(given.py, value))
+            let name = ffi::PyTuple_GET_ITEM(arguments.names, index as ffi::Py_ssize_t);
+            let name = Borrowed::from_ptr(arguments.py, name).cast_unchecked::<PyString>();
+            let value = *arguments.vector.add(arguments.positional + index);
+            (name, Borrowed::from_ptr(arguments.py, value))
         })
     }
 
@@ -308,14 +308,14 @@ unsafe extern "C" fn enter_method<M: FastMethod>(
     unsafe {
         let py = Python::assume_attached();
         let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<M::Class>();
-        let given = Given {
+        let arguments = CallArguments {
             py,
             vector,
             positional: positional as usize,
             names,
             caller: PhantomData,
         };
-        leave(py, || M::call(&slf, given))
+        leave(py, || M::call(&slf, arguments))
     }
 }
 

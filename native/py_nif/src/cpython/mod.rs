@@ -9,7 +9,7 @@
 //! | [`arguments`], [`fast_method`], [`method_calls`] | calls in both directions without tuples and bound methods |
 //! | [`errors`], [`interrupt`] | exceptions; raising one in another thread's call |
 //! | [`collector`] | pausing the garbage collector |
-//! | [`spinning`], [`cpu_yield`] | spinning before sleeping |
+//! | [`spin_wait`], [`cpu_yield`] | spinning before sleeping |
 
 pub mod arguments;
 pub mod cells;
@@ -21,4 +21,4 @@ pub mod fast_method;
 pub mod interrupt;
 pub mod method_calls;
 pub mod process;
-pub mod spinning;
+pub mod spin_wait;

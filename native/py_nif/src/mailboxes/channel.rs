@@ -24,7 +24,7 @@ use crate::beam::own_env::{OwnEnv, OwnTerm};
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::terms::KeptTerm;
 use crate::cpython::cells::gil_cell::GilCell;
-use crate::cpython::spinning;
+use crate::cpython::spin_wait;
 use crate::loops::Recipient;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,7 @@ impl Channel {
 
     /// Blocks the thread until an item or the end; returns `false` after a timeout.
     pub fn wait(&self, until: Option<Instant>) -> bool {
-        spinning::wait(&self.state, until, State::has_news)
+        spin_wait::wait(&self.state, until, State::has_news)
     }
 
     /// The task is posted to when there is something to read. Returns `false` if there is already.

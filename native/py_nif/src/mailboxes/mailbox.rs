@@ -20,7 +20,7 @@ use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::beam::terms::{Elements, KeptTerm};
 use crate::cpython::cells::gil_cell::GilCell;
-use crate::cpython::spinning;
+use crate::cpython::spin_wait;
 use crate::loops::Recipient;
 
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl Mailbox {
     /// Blocks the thread until a message or the end; returns `false` after a timeout.
     pub fn wait(&self, until: Option<Instant>) -> bool {
         let news = |state: &State| !state.messages.is_empty() || state.ended;
-        spinning::wait(&self.state, until, news)
+        spin_wait::wait(&self.state, until, news)
     }
 
     pub fn link(&self, pid: KeptTerm) {

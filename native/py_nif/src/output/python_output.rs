@@ -88,7 +88,7 @@ pub fn _log(
     level: i64,
     message: &Bound<'_, PyString>,
     created: f64,
-    place: Place<'_>,
+    place: Source<'_>,
     extra: Option<Bound<'_, PyDict>>,
     exception: Option<Bound<'_, PyAny>>,
 ) -> bool {
@@ -110,7 +110,7 @@ pub fn _log(
 }
 
 /// Logger, module, file, line, function, thread, task.
-type Place<'py> = (
+type Source<'py> = (
     Bound<'py, PyString>,
     Bound<'py, PyString>,
     Bound<'py, PyString>,
@@ -123,7 +123,7 @@ type Place<'py> = (
 fn metadata<'a>(
     env: Env<'a>,
     created: f64,
-    place: &Place<'_>,
+    place: &Source<'_>,
     extra: Option<&Bound<'_, PyDict>>,
 ) -> Term<'a> {
     let (logger, module, file, line, function, thread, task) = place;

@@ -24,7 +24,7 @@ use crate::beam::message::Sender;
 use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::{Resource, TypeCell};
 use crate::cpython::cells::gil_cell::GilCell;
-use crate::cpython::spinning;
+use crate::cpython::spin_wait;
 use crate::loops::Recipient;
 
 pub enum Reply {
@@ -108,7 +108,7 @@ impl Question {
 
     /// Waits for the reply; returns `false` if it has not come by `until`.
     pub fn wait(&self, until: Option<Instant>) -> bool {
-        spinning::wait(&self.state, until, |state| !state.is_open())
+        spin_wait::wait(&self.state, until, |state| !state.is_open())
     }
 
     pub fn take_reply(&self) -> Option<Reply> {

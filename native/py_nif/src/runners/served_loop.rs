@@ -14,8 +14,8 @@ use super::start::Owner;
 use crate::asyncio::loop_class::callers::Callers;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::clock as loop_clock;
-use crate::asyncio::loop_class::given;
-use crate::asyncio::loop_class::given::Given;
+use crate::asyncio::loop_class::loop_arguments;
+use crate::asyncio::loop_class::loop_arguments::LoopArguments;
 use crate::asyncio::origin;
 use crate::asyncio::turn::run_once;
 use crate::atoms;
@@ -68,7 +68,7 @@ impl ServedLoop {
         let begun = || -> PyResult<Self> {
             let context = new_context(py)?;
             context::enter(py, &context)?;
-            given::give(Given {
+            loop_arguments::store(LoopArguments {
                 native: native.clone(),
                 busy: busy.clone(),
                 origin: start.origin.clone(),
@@ -79,7 +79,7 @@ impl ServedLoop {
                 .import("erlang_loop.served")?
                 .call_method1("begin", (&start.name, &start.init, start.patience));
             forked::end_if_copy(py, &served);
-            drop(given::take_given());
+            drop(loop_arguments::take());
             context::leave(py, &context)?;
             let served = served?;
             let object = served.getattr("loop")?.cast_into::<Loop>()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustler::{Encoder, LocalPid};
 
-use crate::asyncio::loop_class::given::TakeRequests;
+use crate::asyncio::loop_class::loop_arguments::TakeRequests;
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;

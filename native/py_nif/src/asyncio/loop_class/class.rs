@@ -19,8 +19,8 @@ use super::clock as loop_clock;
 use super::clock::Clock;
 use super::fd_callbacks::MODE;
 use super::fd_table::FdTable;
-use super::given;
-use super::given::TakeRequests;
+use super::loop_arguments;
+use super::loop_arguments::TakeRequests;
 use super::read_buffer::ReadBuffer;
 use super::request_tasks::RequestTask;
 use crate::asyncio::handles::handle::{Call, Handle};
@@ -126,13 +126,13 @@ impl Loop {
         if let Some(direct) = direct_wait {
             policy.wait_directly(nanoseconds(direct));
         }
-        let given = given::take_given();
-        let served = given.is_some();
-        let take_requests = given.as_ref().map(|given| given.take_requests);
-        let (native, wait_steps, origin) = match given {
-            Some(given) => {
-                let wait_steps = WaitSteps::new(&given.native).recording(given.busy);
-                (given.native, wait_steps, Some(given.origin))
+        let arguments = loop_arguments::take();
+        let served = arguments.is_some();
+        let take_requests = arguments.as_ref().map(|arguments| arguments.take_requests);
+        let (native, wait_steps, origin) = match arguments {
+            Some(arguments) => {
+                let wait_steps = WaitSteps::new(&arguments.native).recording(arguments.busy);
+                (arguments.native, wait_steps, Some(arguments.origin))
             }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;

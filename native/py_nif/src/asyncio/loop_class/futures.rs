@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule, PyString, PyTuple};
 
 use super::class::Loop;
-use crate::cpython::fast_method::Given;
+use crate::cpython::fast_method::CallArguments;
 
 /// `asyncio.futures.Future(loop=self)`. The class is looked up each time, as asyncio does:
 /// programs replace it.
@@ -28,9 +28,9 @@ struct Options<'a, 'py> {
 
 impl<'a, 'py> Options<'a, 'py> {
     /// `None`: there are others.
-    fn of(py: Python<'py>, given: &Given<'a, 'py>) -> Option<Self> {
+    fn of(py: Python<'py>, arguments: &CallArguments<'a, 'py>) -> Option<Self> {
         let mut options = Options::default();
-        for (name, value) in given.named() {
+        for (name, value) in arguments.named() {
             let value = (!value.is_none()).then_some(value);
             if is(&name, intern!(py, "name")) {
                 options.name = value;
@@ -53,18 +53,18 @@ fn is(name: &Bound<'_, PyString>, known: &Bound<'_, PyString>) -> bool {
 /// do not say otherwise.
 pub fn create_task<'py>(
     slf: &Bound<'py, Loop>,
-    given: Given<'_, 'py>,
+    arguments: CallArguments<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    let (Some(coroutine), 1) = (given.get(0), given.positional) else {
-        return create_task_as_asyncio(slf, given);
+    let (Some(coroutine), 1) = (arguments.get(0), arguments.positional) else {
+        return create_task_as_asyncio(slf, arguments);
     };
     slf.get().check_closed(py)?;
     if makes_otherwise(slf) {
-        return create_task_as_asyncio(slf, given);
+        return create_task_as_asyncio(slf, arguments);
     }
-    match Options::of(py, &given) {
-        None => create_task_as_asyncio(slf, given),
+    match Options::of(py, &arguments) {
+        None => create_task_as_asyncio(slf, arguments),
         Some(Options {
             name: None,
             context: None,
@@ -124,15 +124,15 @@ fn task_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// asyncio's own method, for other arguments: these differ between versions.
 fn create_task_as_asyncio<'py>(
     slf: &Bound<'py, Loop>,
-    given: Given<'_, 'py>,
+    arguments: CallArguments<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
-    let arguments = PyTuple::new(py, [slf])?.add(given.as_tuple()?)?;
+    let positional = PyTuple::new(py, [slf])?.add(arguments.as_tuple()?)?;
     let named = PyDict::new(py);
-    for (name, value) in given.named() {
+    for (name, value) in arguments.named() {
         named.set_item(name, value)?;
     }
-    asyncio_create_task(py)?.call(arguments.cast_into::<PyTuple>()?, Some(&named))
+    asyncio_create_task(py)?.call(positional.cast_into::<PyTuple>()?, Some(&named))
 }
 
 fn asyncio_create_task(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {

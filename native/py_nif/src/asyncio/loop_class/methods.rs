@@ -18,7 +18,9 @@ use crate::asyncio::handles::handle::{Call, Handle};
 #[cfg(Py_3_14)]
 use crate::asyncio::handles::thread_safe_handle::ThreadSafeHandle;
 use crate::asyncio::turn::priorities;
-use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
+use crate::cpython::fast_method::{
+    CallArguments, FastMethod, FastQuestion, install, install_question,
+};
 
 /// Gives a class of loops methods of its own. CPython's fast way to call a method applies only if
 /// the object is of the very class that the method was created for, not of a subclass.
@@ -58,8 +60,11 @@ impl FastMethod for CallSoon {
         c"call_soon($self, callback, *args, context=None)\n--\n\nRun a callback in the next turn.";
 
     #[inline]
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = build(slf, given, "call_soon", true)?;
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, arguments, "call_soon", true)?;
         slf.get().push(slf.py(), handle.clone().unbind());
         Ok(handle.into_any())
     }
@@ -73,8 +78,11 @@ impl FastMethod for CallSoonThreadsafe {
     const NAME: &'static CStr = c"call_soon_threadsafe";
     const DOC: &'static CStr = c"call_soon_threadsafe($self, callback, *args, context=None)\n--\n\nRun a callback in the next turn. From any thread.";
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = build(slf, given, "call_soon_threadsafe", false)?;
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, arguments, "call_soon_threadsafe", false)?;
         slf.get().push(slf.py(), handle.clone().unbind());
         slf.get().wake_to_run(slf.py());
         Ok(handle.into_any())
@@ -89,8 +97,11 @@ impl FastMethod for QueueMicrotask {
     const NAME: &'static CStr = c"queue_microtask";
     const DOC: &'static CStr = c"queue_microtask($self, callback, *args, context=None)\n--\n\nRun a callback right after the one that is running.";
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let handle = build(slf, given, "queue_microtask", true)?;
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let handle = build(slf, arguments, "queue_microtask", true)?;
         priorities::queue_microtask(slf, handle.clone().unbind())?;
         Ok(handle.into_any())
     }
@@ -99,13 +110,13 @@ impl FastMethod for QueueMicrotask {
 #[inline(always)]
 fn build<'py>(
     slf: &Bound<'py, Loop>,
-    given: Given<'_, 'py>,
+    arguments: CallArguments<'_, 'py>,
     method: &str,
     same_thread: bool,
 ) -> PyResult<Bound<'py, Handle>> {
     let py = slf.py();
     let this = slf.get();
-    let split = given.split(method, ["callback"])?;
+    let split = arguments.split(method, ["callback"])?;
     let [callback] = split.leading;
     this.check_closed(py)?;
     if this.debug.get(py) {
@@ -128,8 +139,11 @@ impl FastMethod for CallLater {
     const NAME: &'static CStr = c"call_later";
     const DOC: &'static CStr = c"call_later($self, delay, callback, *args, context=None)\n--\n\nRun a callback after some seconds.";
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let split = given.split("call_later", ["delay", "callback"])?;
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let split = arguments.split("call_later", ["delay", "callback"])?;
         let [delay, callback] = split.leading;
         if delay.is_none() {
             return Err(PyTypeError::new_err("delay must not be None"));
@@ -148,8 +162,11 @@ impl FastMethod for CallAt {
     const DOC: &'static CStr =
         c"call_at($self, when, callback, *args, context=None)\n--\n\nRun a callback at a time of `time()`.";
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let split = given.split("call_at", ["when", "callback"])?;
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let split = arguments.split("call_at", ["when", "callback"])?;
         let [when, callback] = split.leading;
         if when.is_none() {
             return Err(PyTypeError::new_err("when cannot be None"));
@@ -193,9 +210,12 @@ impl<const WRITING: bool> FastMethod for Add<WRITING> {
         c"add_reader($self, fd, callback, *args)\n--\n\nCall back whenever the fd is readable."
     };
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let method = if WRITING { "add_writer" } else { "add_reader" };
-        watch(slf, given, method, direction(WRITING))
+        watch(slf, arguments, method, direction(WRITING))
     }
 }
 
@@ -215,25 +235,28 @@ impl<const WRITING: bool> FastMethod for Remove<WRITING> {
         c"remove_reader($self, fd)\n--\n\nWhether there was one."
     };
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let method = if WRITING {
             "remove_writer"
         } else {
             "remove_reader"
         };
-        unwatch(slf, given, method, direction(WRITING))
+        unwatch(slf, arguments, method, direction(WRITING))
     }
 }
 
 fn watch<'py>(
     slf: &Bound<'py, Loop>,
-    given: Given<'_, 'py>,
+    arguments: CallArguments<'_, 'py>,
     method: &str,
     direction: Direction,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = slf.py();
     let this = slf.get();
-    let ([file, callback], rest) = given.leading(method, ["fd", "callback"])?;
+    let ([file, callback], rest) = arguments.leading(method, ["fd", "callback"])?;
     check_free(slf, &file, fileno(&file)?)?;
     this.check_closed(py)?;
     let handle = Handle::build(slf, Call::new(callback.to_owned(), rest), None)?;
@@ -243,11 +266,11 @@ fn watch<'py>(
 
 fn unwatch<'py>(
     slf: &Bound<'py, Loop>,
-    given: Given<'_, 'py>,
+    arguments: CallArguments<'_, 'py>,
     method: &str,
     direction: Direction,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let [file] = given.exactly(method, ["fd"])?;
+    let [file] = arguments.exactly(method, ["fd"])?;
     check_free(slf, &file, known_fileno(slf.get(), &file)?)?;
     Ok(bool(slf, slf.get().unwatch(&file, direction)?))
 }
@@ -271,8 +294,11 @@ impl FastMethod for CreateTask {
     const DOC: &'static CStr =
         c"create_task($self, coro, **kwargs)\n--\n\nRun a coroutine in a task of its own.";
 
-    fn call<'py>(slf: &Bound<'py, Loop>, given: Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        futures::create_task(slf, given)
+    fn call<'py>(
+        slf: &Bound<'py, Loop>,
+        arguments: CallArguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        futures::create_task(slf, arguments)
     }
 }
 

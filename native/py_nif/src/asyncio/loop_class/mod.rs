@@ -10,7 +10,7 @@
 //! | [`clock`] | the loop's clock, which a program may replace |
 //! | [`signals`] | signal handlers |
 //! | [`blocking`] | reporting slow handlers |
-//! | [`given`], [`request_tasks`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
+//! | [`loop_arguments`], [`request_tasks`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
 //! | [`read_buffer`] | the memory for received data |
 
 pub mod blocking;
@@ -21,7 +21,7 @@ pub mod core;
 pub mod fd_callbacks;
 pub mod fd_table;
 pub mod futures;
-pub mod given;
+pub mod loop_arguments;
 pub mod methods;
 pub mod read_buffer;
 pub mod request_tasks;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use event_loop::{EventBuffer, Lateness, Parked, Ready, Spin, now_ns};
+use event_loop::{EventBuffer, Parked, Ready, SpinBudget, WakeLatency, now_ns};
 
 use crate::cpython::cpu_yield::CpuYield;
 use crate::error::Result;
@@ -23,9 +23,9 @@ const POLL_EVERY_NS: u64 = 50_000;
 /// waiting on one loop would steal each other's wake-ups.
 pub struct WaitSteps {
     buffer: EventBuffer,
-    spin: Spin,
+    spin: SpinBudget,
     /// For near deadlines.
-    lateness: Lateness,
+    wake_latency: WakeLatency,
     pub ready: Vec<Ready>,
     /// Whether the fds were polled in this wait, and when the last wait with a poll began.
     polled: bool,
@@ -36,10 +36,10 @@ pub struct WaitSteps {
 
 impl WaitSteps {
     pub fn new(native: &NativeLoop) -> Self {
-        let spin = Spin::new(&native.policy);
+        let spin = SpinBudget::new(&native.policy);
         WaitSteps {
             buffer: EventBuffer::new(),
-            lateness: Lateness::new(spin.first()),
+            wake_latency: WakeLatency::new(spin.first()),
             spin,
             ready: Vec::new(),
             polled: false,
@@ -172,19 +172,19 @@ impl WaitSteps {
 
     /// Waits for a deadline that is near, `left` nanoseconds from now, and if possible not longer.
     fn wait_in_time(&mut self, native: &NativeLoop, deadline: u64, left: u64) -> Result<()> {
-        let ahead = self.lateness.ahead(left);
+        let ahead = self.wake_latency.ahead(left);
         if self.poll_for(native, Some(left - ahead))? || !self.ready.is_empty() {
             return Ok(());
         }
         // What is left then is not more than `ahead`. Otherwise the next turn waits again.
         let now = now_ns();
-        if !self.lateness.is_time(now, deadline - ahead) || now >= deadline {
+        if !self.wake_latency.is_time(now, deadline - ahead) || now >= deadline {
             return Ok(());
         }
         match self.poll_until(native, deadline, Some(deadline))? {
             Spun::Met | Spun::Over | Spun::HandedOver => Ok(()),
             Spun::Crowded => {
-                self.lateness.crowded();
+                self.wake_latency.crowded();
                 let left = deadline.saturating_sub(now_ns());
                 self.poll_for(native, Some(left)).map(drop)
             }

@@ -33,7 +33,7 @@ const FATAL: &str = "Fatal write error on datagram transport";
 const BATCHES: usize = 8;
 
 /// A datagram that waits, and its destination.
-type Waiting = (Py<PyBytes>, Option<Py<PyAny>>);
+type Unsent = (Py<PyBytes>, Option<Py<PyAny>>);
 
 #[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
 pub struct DatagramTransport {
@@ -43,7 +43,7 @@ pub struct DatagramTransport {
     connected: bool,
     family: Family,
     peers: Peers,
-    queue: GilCell<VecDeque<Waiting>>,
+    queue: GilCell<VecDeque<Unsent>>,
     size: GilCell<usize>,
 }
 

@@ -19,10 +19,10 @@ const PIECES: usize = 64;
 
 /// Takes almost no space before something has to wait, which never happens on most connections.
 #[derive(Default)]
-pub struct WriteQueue(Option<Box<Waiting>>);
+pub struct WriteQueue(Option<Box<Unsent>>);
 
 #[derive(Default)]
-struct Waiting {
+struct Unsent {
     pieces: VecDeque<Py<PyBytes>>,
     /// How many bytes of the first piece have been sent.
     offset: usize,
@@ -74,7 +74,7 @@ impl WriteQueue {
     }
 }
 
-impl Waiting {
+impl Unsent {
     fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.pieces.iter().try_for_each(|piece| visit.call(piece))
     }

@@ -16,7 +16,9 @@ use std::ffi::CStr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
+use crate::cpython::fast_method::{
+    CallArguments, FastMethod, FastQuestion, install, install_question,
+};
 
 /// The native base of `erlang_loop.loop.io.tls.TlsProtocol`.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
@@ -93,9 +95,9 @@ impl FastMethod for Write {
 
     fn call<'py>(
         slf: &Bound<'py, TlsWriter>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let [data] = given.exactly("write", ["data"])?;
+        let [data] = arguments.exactly("write", ["data"])?;
         writing::write(slf.as_any(), &data)?;
         Ok(slf.py().None().into_bound(slf.py()))
     }

@@ -7,7 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use super::base::Transport;
-use crate::cpython::fast_method::{FastMethod, FastQuestion, Given, install, install_question};
+use crate::cpython::fast_method::{
+    CallArguments, FastMethod, FastQuestion, install, install_question,
+};
 use crate::io::datagram::transport::DatagramTransport;
 use crate::io::stream::transport::StreamTransport;
 
@@ -46,9 +48,9 @@ impl FastMethod for GetExtraInfo {
 
     fn call<'py>(
         slf: &Bound<'py, Transport>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (name, default) = given.or_default("get_extra_info", ["name", "default"])?;
+        let (name, default) = arguments.or_default("get_extra_info", ["name", "default"])?;
         if let Ok(stream) = slf.cast::<StreamTransport>()
             && stream.get().flush_pending.get(slf.py())
             && name.eq("socket")?
@@ -110,9 +112,9 @@ impl FastMethod for Write {
     #[inline]
     fn call<'py>(
         slf: &Bound<'py, StreamTransport>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let [data] = given.exactly("write", ["data"])?;
+        let [data] = arguments.exactly("write", ["data"])?;
         StreamTransport::write_data(slf, &data)?;
         nothing(slf.py())
     }
@@ -127,9 +129,9 @@ impl FastMethod for SendTo {
 
     fn call<'py>(
         slf: &Bound<'py, DatagramTransport>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (data, addr) = given.or_default("sendto", ["data", "addr"])?;
+        let (data, addr) = arguments.or_default("sendto", ["data", "addr"])?;
         let addr = addr.filter(|addr| !addr.is_none());
         DatagramTransport::send_to(slf, &data, addr.map(|addr| addr.to_owned()))?;
         nothing(slf.py())
@@ -146,9 +148,9 @@ impl FastMethod for WriteLines {
 
     fn call<'py>(
         slf: &Bound<'py, StreamTransport>,
-        given: Given<'_, 'py>,
+        arguments: CallArguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let [list] = given.exactly("writelines", ["list_of_data"])?;
+        let [list] = arguments.exactly("writelines", ["list_of_data"])?;
         StreamTransport::write_list(slf, &list)?;
         nothing(slf.py())
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use event_loop::{Spin, WaitPolicy, now_ns};
+use event_loop::{SpinBudget, WaitPolicy, now_ns};
 
 use super::QueuedCall;
 use super::call_thread::CallThread;
 use super::outside;
 use super::pool::Pool;
 use crate::cpython::process::{finalizing, stacks};
-use crate::cpython::spinning;
+use crate::cpython::spin_wait;
 
 /// A caller makes its next call some 10 us after a reply. With many callers the queue is rarely
 /// empty, and a longer spin would only keep the CPU from their schedulers.
@@ -34,7 +34,7 @@ pub fn run(pool: &'static Pool) {
         let this = Arc::new(CallThread::new(stacks::this_thread()));
         outside::this_is_a_call_thread(pool, this.clone());
         pool.lock().all.push(this.clone());
-        let mut habit = Spin::new(&SPIN);
+        let mut habit = SpinBudget::new(&SPIN);
         loop {
             while let Some(queued) = next(pool, &this) {
                 queued.run(py);
@@ -57,9 +57,9 @@ fn next(pool: &'static Pool, this: &CallThread) -> Option<QueuedCall> {
 }
 
 /// Waits for a call. Returns `false` if none came for a while: this thread must end.
-fn wait(pool: &'static Pool, habit: &mut Spin) -> bool {
+fn wait(pool: &'static Pool, habit: &mut SpinBudget) -> bool {
     let since = now_ns();
-    if habit.budget() > 0 && spinning::spin(habit, since, || !pool.is_empty()) {
+    if habit.budget() > 0 && spin_wait::spin(habit, since, || !pool.is_empty()) {
         return true;
     }
     let mut state = pool.lock();

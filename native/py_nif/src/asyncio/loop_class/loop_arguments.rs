@@ -14,7 +14,7 @@ use crate::loops::{NativeLoop, Origin};
 pub type TakeRequests = fn(&Bound<'_, Loop>) -> PyResult<()>;
 
 /// What the next `_native.Loop` created on this thread uses instead of a new native loop.
-pub struct Given {
+pub struct LoopArguments {
     pub native: Arc<NativeLoop>,
     /// The runner's.
     pub busy: Arc<BusyShare>,
@@ -24,13 +24,13 @@ pub struct Given {
 }
 
 thread_local! {
-    static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
+    static NEXT: RefCell<Option<LoopArguments>> = const { RefCell::new(None) };
 }
 
-pub fn give(given: Given) {
-    GIVEN.set(Some(given));
+pub fn store(arguments: LoopArguments) {
+    NEXT.set(Some(arguments));
 }
 
-pub fn take_given() -> Option<Given> {
-    GIVEN.take()
+pub fn take() -> Option<LoopArguments> {
+    NEXT.take()
 }

@@ -5,13 +5,13 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use event_loop::{Awaited, Spin, WaitPolicy, now_ns};
+use event_loop::{Awaited, SpinBudget, WaitPolicy, now_ns};
 
 use super::cpu_yield::CpuYield;
 
 thread_local! {
     /// How long waits for Erlang have taken on this thread.
-    static HABIT: RefCell<Spin> = RefCell::new(Spin::new(&WaitPolicy::default()));
+    static HABIT: RefCell<SpinBudget> = RefCell::new(SpinBudget::new(&WaitPolicy::default()));
 }
 
 /// Waits until the value is `wanted`; returns `false` if it is not by `until`. Without the GIL.
@@ -48,7 +48,7 @@ fn is_over_within(until: Option<Instant>, ns: u64) -> bool {
 
 /// Spins from `began` on, for as long as `habit` says, and records the result in it. Returns `true`
 /// when `met` was true.
-pub fn spin(habit: &mut Spin, began: u64, met: impl Fn() -> bool) -> bool {
+pub fn spin(habit: &mut SpinBudget, began: u64, met: impl Fn() -> bool) -> bool {
     let end = began.saturating_add(habit.budget());
     let mut cpu = CpuYield::default();
     let mut shared = false;

@@ -14,12 +14,12 @@ const RISE: u64 = 16;
 
 /// The estimate of one thread.
 #[derive(Debug, Clone)]
-pub struct Lateness {
+pub struct WakeLatency {
     expected: u64,
     most: u64,
 }
 
-impl Lateness {
+impl WakeLatency {
     /// Without measurements yet. It never spins for more than `most` nanoseconds; 0 for never.
     #[must_use]
     pub fn new(most: u64) -> Self {
@@ -33,7 +33,7 @@ impl Lateness {
     }
 
     /// The thread woke at `now` and had asked for `asked`. Returns `false` if something else ended
-    /// its sleep (a signal, or nothing at all), which says nothing about lateness; it sleeps again.
+    /// its sleep (a signal, or nothing at all), which says nothing about latency; it sleeps again.
     pub fn is_time(&mut self, now: u64, asked: u64) -> bool {
         let Some(late) = now.checked_sub(asked) else {
             return false;
@@ -62,51 +62,51 @@ mod tests {
     /// The wake-up time that it had asked for.
     const ASKED: u64 = 1_000_000_000;
 
-    fn woken(lateness: &mut Lateness, late: u64) {
-        assert!(lateness.is_time(ASKED + late, ASKED));
+    fn woken(latency: &mut WakeLatency, late: u64) {
+        assert!(latency.is_time(ASKED + late, ASKED));
     }
 
     #[test]
     fn settles_where_most_are_later() {
-        let mut lateness = Lateness::new(MOST);
-        assert_eq!(lateness.ahead(1_000_000), 0, "nothing is known");
+        let mut latency = WakeLatency::new(MOST);
+        assert_eq!(latency.ahead(1_000_000), 0, "nothing is known");
         let lates = [20_000, 30_000, 40_000, 30_000, 25_000];
-        (0..100).for_each(|_| lates.iter().for_each(|late| woken(&mut lateness, *late)));
-        let ahead = lateness.ahead(1_000_000);
+        (0..100).for_each(|_| lates.iter().for_each(|late| woken(&mut latency, *late)));
+        let ahead = latency.ahead(1_000_000);
         let later = lates.iter().filter(|late| **late > ahead).count();
         assert!(later >= 3, "{later} of 5 were later than {ahead}");
         assert!(ahead >= 20_000, "{ahead}");
-        assert_eq!(lateness.ahead(7), 7, "not before it was asked for");
+        assert_eq!(latency.ahead(7), 7, "not before it was asked for");
     }
 
     #[test]
     fn one_early_wake_up_outweighs_several_late_ones() {
-        let mut lateness = Lateness::new(MOST);
-        (0..1000).for_each(|_| woken(&mut lateness, 40_000));
-        assert_eq!(lateness.ahead(MOST), 40_000);
-        woken(&mut lateness, 0);
-        assert_eq!(lateness.ahead(MOST), 30_000);
-        (0..3).for_each(|_| woken(&mut lateness, 40_000));
-        assert!(lateness.ahead(MOST) < 32_000);
+        let mut latency = WakeLatency::new(MOST);
+        (0..1000).for_each(|_| woken(&mut latency, 40_000));
+        assert_eq!(latency.ahead(MOST), 40_000);
+        woken(&mut latency, 0);
+        assert_eq!(latency.ahead(MOST), 30_000);
+        (0..3).for_each(|_| woken(&mut latency, 40_000));
+        assert!(latency.ahead(MOST) < 32_000);
     }
 
     #[test]
     fn never_more_than_allowed() {
-        let mut lateness = Lateness::new(MOST);
-        (0..1000).for_each(|_| woken(&mut lateness, 10_000_000));
-        assert_eq!(lateness.ahead(u64::MAX), MOST);
-        lateness.crowded();
-        assert_eq!(lateness.ahead(u64::MAX), 0);
-        let mut never = Lateness::new(0);
+        let mut latency = WakeLatency::new(MOST);
+        (0..1000).for_each(|_| woken(&mut latency, 10_000_000));
+        assert_eq!(latency.ahead(u64::MAX), MOST);
+        latency.crowded();
+        assert_eq!(latency.ahead(u64::MAX), 0);
+        let mut never = WakeLatency::new(0);
         woken(&mut never, 10_000);
         assert_eq!(never.ahead(u64::MAX), 0);
     }
 
     #[test]
     fn a_sleep_that_ended_before_its_time_is_no_reason_to_spin() {
-        let mut lateness = Lateness::new(MOST);
-        (0..1000).for_each(|_| woken(&mut lateness, 40_000));
-        assert!(!lateness.is_time(ASKED - 1, ASKED));
-        assert_eq!(lateness.ahead(MOST), 40_000, "nothing was learnt");
+        let mut latency = WakeLatency::new(MOST);
+        (0..1000).for_each(|_| woken(&mut latency, 40_000));
+        assert!(!latency.is_time(ASKED - 1, ASKED));
+        assert_eq!(latency.ahead(MOST), 40_000, "nothing was learnt");
     }
 }
