@@ -24,7 +24,7 @@
 //! | [`wait`] | how long to spin, and what keeps the next deadline |
 //! | [`watcher`] | whether the watcher over all loops sleeps |
 //! | [`watches`] | which fds are watched, and how |
-#![deny(unsafe_code)] // allowed in `sys` and `inbox` only
+#![deny(unsafe_code)] // allowed in `sys` only
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("only `sys` is missing for this system: it needs a kqueue version of its functions");
