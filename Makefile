@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix dist docs clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix dist wheel docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ matrix: ## The suites on other releases of OTP and Python; writes docs/compatibi
 dist: ## Write prebuilt native libraries and their checksums to dist/
 	@scripts/setup build
 	@scripts/dist
+
+wheel: build ## Write a wheel with the Erlang VM in it to dist/: pip install, then erlang-loop
+	@$(PYTHON) scripts/make_wheel dist
 
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs

@@ -50,6 +50,13 @@ give_up_signals() ->
 %% The first of these whose Python has the version the library was built with: the active virtual
 %% environment, the project's own, the interpreter itself.
 executable() ->
+    case os:getenv("ERLANG_LOOP_PYTHON") of
+        false -> chosen();
+        %% The command of a wheel: the interpreter that it is installed in.
+        Python -> unicode:characters_to_binary(Python)
+    end.
+
+chosen() ->
     #{python := Built, python_version := Version} = py_python_choice:build_info(),
     Active = os:getenv("VIRTUAL_ENV", ""),
     Own = filename:join(os:getenv("ERLANG_LOOP_ROOT", "."), ".venv"),

@@ -142,9 +142,13 @@ package() ->
 
 packages() ->
     Folder = priv("python"),
+    Wheel = os:getenv("ERLANG_LOOP_PYTHON") =/= false,
     case filelib:is_regular(filename:join(Folder, "erlang_loop/__init__.py")) of
         true ->
             [{ok, ["Python packages ", Folder]}];
+        %% There they are where pip puts packages.
+        false when Wheel ->
+            [];
         false ->
             [{fault, ["the Python packages of erlang_loop are not in ", Folder],
                 "copy the whole project: priv/python is a link to its folder python"}]
@@ -347,14 +351,9 @@ called({error, Reason}) ->
 %% The pieces
 
 info() ->
-    case file:consult(priv("build_info")) of
-        {ok, Terms} ->
-            case maps:from_list([Term || {_, _} = Term <- Terms]) of
-                #{python := _, python_version := _, libpython := _} = Info -> {ok, Info};
-                _ -> error
-            end;
-        {error, _} ->
-            error
+    case py_python_choice:build_info(priv("")) of
+        {ok, #{python := _, python_version := _, libpython := _} = Info} -> {ok, Info};
+        _ -> error
     end.
 
 priv(Name) -> filename:join([root(), "priv", Name]).

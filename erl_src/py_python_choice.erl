@@ -10,7 +10,7 @@
 
 -export([settings/0, for_command/0, build_info/0]).
 %% For py_doctor.
--export([version/1]).
+-export([version/1, build_info/1]).
 %% For py_nif.
 -export([choose_library/1]).
 
@@ -70,7 +70,8 @@ found(Python) ->
 with_own(Paths) ->
     lists:foreach(fun warn_unless_there/1, Paths),
     Own = filename:join(code:priv_dir(erlang_loop), "python"),
-    Paths ++ [unicode:characters_to_binary(Own)].
+    %% A wheel has them where pip puts packages.
+    Paths ++ [unicode:characters_to_binary(Own) || filelib:is_dir(Own)].
 
 %% Passed to Python unchanged: the folder may be created later, and an archive is valid, too.
 warn_unless_there(Path) ->
@@ -91,10 +92,19 @@ build_info() ->
     {ok, Info} = build_info(Folder),
     Info.
 
+%% @private
+-spec build_info(file:filename()) -> {ok, #{atom() => string()}} | {error, term()}.
 build_info(Folder) ->
     case file:consult(filename:join(Folder, "build_info")) of
-        {ok, Terms} -> {ok, maps:from_list(Terms)};
+        {ok, Terms} -> {ok, with_interpreter(maps:from_list(Terms))};
         {error, Reason} -> {error, Reason}
+    end.
+
+%% A wheel is built for no particular interpreter: its command names the one that it belongs to.
+with_interpreter(Info) ->
+    case os:getenv("ERLANG_LOOP_PYTHON") of
+        false -> Info;
+        Python -> Info#{python => Python}
     end.
 
 %% @private

@@ -3,6 +3,9 @@
 Not part of the package `erlang_loop`, because importing that imports asyncio: a program that does
 without asyncio (or multiprocessing) should not pay for it. So this waits for their import and
 acts then.
+
+It is imported before pytest, which is not to warn that it cannot rewrite its asserts:
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -108,8 +111,12 @@ def not_here(package: str) -> ImportError:
             f"{package} does not support sub-interpreters: the classes of its native module belong "
             "to the main interpreter. Use threads or processes instead"
         )
+    from importlib.util import find_spec
+
+    # The wheel installs the command.
+    command = "erlang-loop" if find_spec("erlang_loop_node") else "bin/erlang-loop"
     return ImportError(
-        f"{package} works inside an Erlang node: run your program with `bin/erlang-loop "
+        f"{package} works inside an Erlang node: run your program with `{command} "
         "program.py`, or start the erlang_loop application in your own node"
     )
 

@@ -3,6 +3,9 @@
 `erlang_loop_default` registers `before` and `in_child`. Native code calls `end` and
 `end_callback` where a child would return to the node, and exits with the status they return
 (`native/py_nif/src/cpython/process/forked.rs`).
+
+It is imported before pytest, which is not to warn that it cannot rewrite its asserts:
+PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations

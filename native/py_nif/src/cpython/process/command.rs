@@ -32,12 +32,21 @@ pub fn run(settings: &Settings, arguments: &[CString]) -> ! {
 /// `erl` is a script that sets environment variables; `bin/erlang-loop` has saved their former
 /// values.
 fn restore_environment() {
-    for name in ["PATH", "BINDIR", "EMU", "PROGNAME", "ROOTDIR"] {
+    for name in [
+        "PATH",
+        "BINDIR",
+        "EMU",
+        "PROGNAME",
+        "ROOTDIR",
+        "LD_LIBRARY_PATH",
+    ] {
         let saved = format!("ERLANG_LOOP_SAVED_{name}");
         set_variable(name, env::var_os(&saved));
         set_variable(&saved, None);
     }
     set_variable("ERLANG_LOOP_ROOT", None);
+    // From the command of the wheel.
+    set_variable("ERLANG_LOOP_PYTHON", None);
 }
 
 fn set_variable(name: &str, value: Option<OsString>) {
