@@ -17,7 +17,7 @@
 %%
 %% <ul>
 %% <li>`timeout': the timeout expired. A coroutine is cancelled at its `await'; a plain function
-%%     cannot be stopped and is logged instead.</li>
+%%     is interrupted at its next bytecode: `erlang.Interrupted' is raised in it.</li>
 %% <li>`cancelled': by {@link cancel/1}, or the coroutine cancelled itself.</li>
 %% <li>`loop_down': the loop ended before the coroutine did.</li>
 %% <li>`overload': the limit of pending requests is reached.</li>
@@ -276,10 +276,10 @@ not_awaitable(Task, _) ->
 
 %% @doc Cancels a task. A coroutine gets `CancelledError' at its `await'; the task's result is then
 %% `{error, cancelled}', unless the coroutine catches the exception. A call that has not started is
-%% never started. A running plain function continues and is logged. Any process may cancel a task,
+%% never started. A running plain function is interrupted. Any process may cancel a task,
 %% any number of times.
 %%
-%% A stream ends in the same way; a plain generator is closed after the current item. When its
+%% A stream ends in the same way; a plain generator is closed at its `yield'. When its
 %% consumer cancels it, its mailbox contains no message of the stream afterwards, and none arrives
 %% later. When another process cancels it, the consumer gets `{error, cancelled}'.
 -spec cancel(task() | stream()) -> ok.

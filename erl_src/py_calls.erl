@@ -4,15 +4,17 @@
 %%
 %% <ul>
 %% <li>`{call_abandoned, Id, Name}': the caller of a function that runs timed out, cancelled or
-%%     died. Python functions cannot be stopped from outside.</li>
-%% <li>`{call_ended, Id, Name, Milliseconds}': that function has ended now.</li>
-%% <li>`{left_ended, Id, Name, Milliseconds}': the same for the import of a function's module, and for
-%%     a plain generator that was closed or has finished the item it was making. Logged only if it
-%%     took long.</li>
+%%     died, and the function was interrupted. The same for the import of its module, which
+%%     continues, and for a plain generator that is being closed.</li>
+%% <li>`{call_ended, Id, Name, Milliseconds}': that function has ended now. Logged if it was logged
+%%     before that it still runs.</li>
+%% <li>`calls_begun': calls were submitted whose callers are not monitored. Callers request that
+%%     themselves when they have waited for 2 ms; this is for those that die before.</li>
 %% <li>`{threads_taken, Threads, Waiting, [{Name, Caller, Milliseconds, Thread}]}': for a second, all
 %%     call threads have run these calls, or a call has waited for a thread. Not sent again before a
 %%     thread is free and no call waits.</li>
-%% <li>`{py_stacks, Token, Result}': the stacks requested for that report.</li>
+%% <li>`{py_stacks, Token, Result}': the stacks requested for that report, or for a function that
+%%     still runs.</li>
 %% <li>`{cast_failed, Name, Exception}': a cast raised.</li>
 %% <li>`{late_failure, Name, Exception}': a cancelled coroutine raised another exception.</li>
 %% </ul>
@@ -21,7 +23,8 @@
 %% (100000) waiting calls at most, `call_nesting' (1000) threads that wait for Erlang at most
 %% (`erlang.call': they do not count as call threads), `loop_threads' (8) threads before loops
 %% share them, `call_warning' (5000): log a function that still runs
-%% this many milliseconds after its caller has gone.
+%% this many milliseconds after its caller has gone, with its stack, and interrupt it again; and
+%% so on, each time after twice as long.
 -module(py_calls).
 
 -behaviour(gen_server).
@@ -31,12 +34,20 @@
 -export([start_link/0, info/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+-record(abandoned, {
+    name :: binary(),
+    timer :: reference(),
+    %% When it is logged next, in milliseconds after its caller has gone.
+    due :: non_neg_integer(),
+    is_logged = false :: boolean()
+}).
+
 -record(state, {
     warn_after :: non_neg_integer(),
     %% Running functions whose caller has gone.
-    abandoned = #{} :: #{pos_integer() => reference()},
+    abandoned = #{} :: #{pos_integer() => #abandoned{}},
     %% Reports whose stacks have been requested.
-    reports = #{} :: #{integer() => report()}
+    reports = #{} :: #{integer() => report() | {still_running, Id :: pos_integer(), Thread :: integer()}}
 }).
 
 -type report() :: {
@@ -45,6 +56,9 @@
     [{Name :: binary(), Caller :: pid() | undefined, Milliseconds :: non_neg_integer(), integer()}]
 }.
 
+%% How often, in milliseconds, and how many times the callers of running calls are checked.
+-define(CHECK_MS, 20).
+-define(CHECKS, 2).
 %% How long to wait for the GIL before stacks are read without it.
 -define(STACKS_MS, 250).
 %% The calls shown in a report, and the frames of each.
@@ -59,9 +73,9 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
-%% @doc The threads there are, how many of them have nothing to do, the calls that wait and those
-%% that have ended so far.
--spec info() -> #{threads | idle | queued | ended => non_neg_integer()}.
+%% @doc The threads there are, how many of them have nothing to do, the calls that wait, those
+%% that have ended so far, and those that run although their callers have gone.
+-spec info() -> #{threads | idle | queued | ended | abandoned => non_neg_integer()}.
 info() ->
     py_nif:calls_info().
 
@@ -88,26 +102,31 @@ handle_cast(Cast, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info({call_abandoned, Id, Name}, #state{abandoned = Abandoned} = State) ->
-    Timer = erlang:start_timer(State#state.warn_after, self(), {still_running, Id, Name}),
-    {noreply, State#state{abandoned = Abandoned#{Id => Timer}}};
-handle_info({timeout, _, {still_running, Id, Name}}, #state{abandoned = Abandoned} = State) ->
+handle_info({call_abandoned, Id, Name}, #state{warn_after = After} = State) ->
+    {noreply, watch(Id, #abandoned{name = Name, timer = still_running(Id, After), due = After}, State)};
+handle_info({timeout, _, {still_running, Id}}, #state{abandoned = Abandoned} = State) ->
     case Abandoned of
-        #{Id := _} ->
-            ?LOG_WARNING("Python function ~ts is still running ~p ms after its caller timed out, cancelled or died", [
-                Name, State#state.warn_after
-            ]);
-        #{} ->
-            ok
-    end,
+        #{Id := Call} -> {noreply, still_runs(Id, Call, State)};
+        #{} -> {noreply, State}
+    end;
+handle_info({call_ended, Id, _Name, Milliseconds}, #state{abandoned = Abandoned} = State) ->
+    case maps:take(Id, Abandoned) of
+        {#abandoned{timer = Timer} = Call, Rest} ->
+            _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
+            _ = [log_end(Call, Milliseconds) || Call#abandoned.is_logged],
+            {noreply, State#state{abandoned = Rest}};
+        error ->
+            %% Abandoned before this process was restarted.
+            {noreply, State}
+    end;
+handle_info(calls_begun, State) ->
+    _ = check_callers(?CHECKS),
     {noreply, State};
-handle_info({call_ended, Id, Name, Milliseconds}, State) ->
-    log_end(Name, Milliseconds),
-    {noreply, forget(Id, State)};
-handle_info({left_ended, Id, Name, Milliseconds}, State) ->
-    %% Logged only if it was logged before that it takes long.
-    _ = [log_end(Name, Milliseconds) || Milliseconds >= State#state.warn_after],
-    {noreply, forget(Id, State)};
+handle_info({timeout, _, {check_callers, Left}}, State) ->
+    %% The last check may miss a call that is being taken from the queue, so there are two.
+    ok = py_nif:calls_monitor(Left =:= ?CHECKS),
+    _ = [check_callers(Left - 1) || Left > 1],
+    {noreply, State};
 handle_info({threads_taken, Threads, Waiting, Calls}, #state{reports = Reports} = State) ->
     Report = {Threads, Waiting, Calls},
     Token = erlang:unique_integer(),
@@ -120,6 +139,8 @@ handle_info({threads_taken, Threads, Waiting, Calls}, #state{reports = Reports} 
     end;
 handle_info({py_stacks, Token, Result}, #state{reports = Reports} = State) ->
     case maps:take(Token, Reports) of
+        {{still_running, Id, Thread}, Rest} ->
+            {noreply, interrupt(Id, stack(Thread, Result), State#state{reports = Rest})};
         {Report, Rest} ->
             log_taken(Report, Result),
             {noreply, State#state{reports = Rest}};
@@ -138,7 +159,46 @@ handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),
     {noreply, State}.
 
-log_end(Name, Milliseconds) ->
+check_callers(Left) ->
+    erlang:start_timer(?CHECK_MS, self(), {check_callers, Left}).
+
+still_running(Id, After) ->
+    erlang:start_timer(After, self(), {still_running, Id}).
+
+watch(Id, Call, #state{abandoned = Abandoned} = State) ->
+    State#state{abandoned = Abandoned#{Id => Call}}.
+
+%% It is logged with its stack, and then interrupted again.
+still_runs(Id, Call, #state{reports = Reports} = State) ->
+    Token = erlang:unique_integer(),
+    case py_nif:calls_thread(Id) of
+        none ->
+            %% Between two threads: a generator that waits for its turn.
+            watch(Id, Call#abandoned{timer = still_running(Id, Call#abandoned.due)}, State);
+        Thread ->
+            case py_nif:watchdog_stacks(Token, ?STACKS_MS) of
+                ok -> State#state{reports = Reports#{Token => {still_running, Id, Thread}}};
+                {error, _} -> interrupt(Id, [], State)
+            end
+    end.
+
+interrupt(Id, Stack, #state{abandoned = Abandoned} = State) ->
+    case Abandoned of
+        #{Id := #abandoned{name = Name, due = Due} = Call} ->
+            ?LOG_WARNING(
+                "Python function ~ts is still running ~b ms after its caller timed out, cancelled or died~n~ts",
+                [Name, Due, Stack]
+            ),
+            ok = py_nif:calls_interrupt(Id),
+            %% After 5, 10, 20 seconds and so on.
+            Next = Call#abandoned{timer = still_running(Id, Due), due = 2 * Due, is_logged = true},
+            watch(Id, Next, State);
+        #{} ->
+            %% It has ended while its stack was being read.
+            State
+    end.
+
+log_end(#abandoned{name = Name}, Milliseconds) ->
     ?LOG_WARNING("Python function ~ts ended ~p ms after its caller timed out, cancelled or died", [
         Name, Milliseconds
     ]).
@@ -157,10 +217,7 @@ log_taken({Threads, Waiting, Calls}, Result) ->
 
 taken_calls(Calls, {ok, Dump}) ->
     Stacks = maps:from_list(py_stack_dump:threads(Dump)),
-    [
-        [taken_call(Call), [[Line, $\n] || Line <- lists:sublist(maps:get(Thread, Stacks, []), ?FRAMES)]]
-     || {_, _, _, Thread} = Call <- Calls
-    ];
+    [[taken_call(Call), frames(Thread, Stacks)] || {_, _, _, Thread} = Call <- Calls];
 taken_calls(Calls, {error, Reason}) ->
     [lists:map(fun taken_call/1, Calls), io_lib:format("Their stacks cannot be read: ~ts~n", [Reason])].
 
@@ -168,12 +225,10 @@ taken_call({Name, Caller, Milliseconds, _}) ->
     For = [io_lib:format(" for ~p", [Caller]) || is_pid(Caller)],
     io_lib:format("~ts~s, ~b ms so far~n", [Name, For, Milliseconds]).
 
-forget(Id, #state{abandoned = Abandoned} = State) ->
-    case maps:take(Id, Abandoned) of
-        {Timer, Rest} ->
-            _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
-            State#state{abandoned = Rest};
-        error ->
-            %% Abandoned before this process was restarted.
-            State
-    end.
+stack(Thread, {ok, Dump}) ->
+    frames(Thread, maps:from_list(py_stack_dump:threads(Dump)));
+stack(_Thread, {error, Reason}) ->
+    io_lib:format("Its stack cannot be read: ~ts~n", [Reason]).
+
+frames(Thread, Stacks) ->
+    [[Line, $\n] || Line <- lists:sublist(maps:get(Thread, Stacks, []), ?FRAMES)].

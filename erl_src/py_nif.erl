@@ -69,6 +69,9 @@
     stream_cancel/1,
     calls_started/4,
     calls_info/0,
+    calls_monitor/1,
+    calls_thread/1,
+    calls_interrupt/1,
     python_loop_start/2,
     python_loop_set_default/1,
     python_loop_forget_default/0,
@@ -197,6 +200,9 @@
     question_raise/4,
     calls_started/4,
     calls_info/0,
+    calls_monitor/1,
+    calls_thread/1,
+    calls_interrupt/1,
     python_loop_start/3,
     python_loop_set_default/1,
     python_loop_forget_default/0,
@@ -732,8 +738,23 @@ stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
 calls_started(_Pid, _MaxThreads, _MaxQueue, _MaxNesting) -> erlang:nif_error(not_loaded).
 
 %% @private
--spec calls_info() -> #{threads | idle | queued | ended => non_neg_integer()}.
+-spec calls_info() -> #{threads | idle | queued | ended | abandoned => non_neg_integer()}.
 calls_info() -> erlang:nif_error(not_loaded).
+
+%% Monitors the callers of the calls that run. `true': later calls send `calls_begun' again.
+%% @private
+-spec calls_monitor(boolean()) -> ok.
+calls_monitor(_ReportLater) -> erlang:nif_error(not_loaded).
+
+%% Python's number for the thread that runs the request with this id.
+%% @private
+-spec calls_thread(pos_integer()) -> integer() | none.
+calls_thread(_Id) -> erlang:nif_error(not_loaded).
+
+%% Interrupts a function that runs although its caller has gone.
+%% @private
+-spec calls_interrupt(pos_integer()) -> ok.
+calls_interrupt(_Id) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_start(integer(), python_loop_options()) ->

@@ -8,6 +8,7 @@ from .atom import Atom
 from .calls import async_call, call, cast
 from .channels import Channel
 from .errors import ConversionError, Error, StackFrame
+from .interrupts import Interrupted, uninterruptible
 from .mailboxes import Mailbox, async_receive, mailbox, receive, self
 from .messages import send
 from .names import register, unregister, whereis
@@ -23,6 +24,7 @@ __all__ = [
     "Error",
     "Fun",
     "Handle",
+    "Interrupted",
     "Mailbox",
     "Pid",
     "Port",
@@ -40,6 +42,7 @@ __all__ = [
     "self",
     "send",
     "spawn",
+    "uninterruptible",
     "unregister",
     "whereis",
 ]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         _atom,
         _call,
         _cast,
+        _protect,
+        _resume,
         _send,
     )
 else:
@@ -42,6 +44,8 @@ else:
             _atom,
             _call,
             _cast,
+            _protect,
+            _resume,
             _send,
         )
     except ImportError:
@@ -64,5 +68,7 @@ __all__ = [
     "_atom",
     "_call",
     "_cast",
+    "_protect",
+    "_resume",
     "_send",
 ]

@@ -5,6 +5,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context
 from typing import Any, Generic, NoReturn, Self, TypeVar, final
@@ -284,6 +285,18 @@ def _call(
 
 def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) -> None:
     """`erlang.cast`"""
+
+def _protect() -> int:
+    """`erlang.uninterruptible` begins. Returns a number for `_resume`."""
+
+def _resume(number: int, /) -> None:
+    """`erlang.uninterruptible` ends: raises an interrupt that came meanwhile."""
+
+def _unraisable_hook(
+    hook: Callable[[sys.UnraisableHookArgs], object], /
+) -> Callable[[sys.UnraisableHookArgs], None]:
+    """`sys.unraisablehook`. An interrupt that was raised where Python ignores exceptions is raised
+    again, behind that code; everything else goes to `hook`."""
 
 def _send(dest: Pid | Ref | str | tuple[str, str], message: Any, /) -> None:
     """`erlang.send`"""

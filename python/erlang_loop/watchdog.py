@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .interrupts import Interrupt
+from erlang.interrupts import Interrupt
 
 __all__ = ["LoopStuckError"]
 

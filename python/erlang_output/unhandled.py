@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 
-from .native import _log
+from .native import _log, _unraisable_hook
 
 ERROR = 40
 
 
 def install() -> None:
-    sys.unraisablehook = _unraisable
+    sys.unraisablehook = _unraisable_hook(_unraisable)
     threading.excepthook = _in_thread
 
 

@@ -35,6 +35,9 @@ start() ->
     %% The threads that stay: of calls, and of the default loop.
     {ok, 3} = py:call(?MODULE, add, [1, 2], #{}, 60_000),
     {ok, 3} = py:call(?MODULE, add_later, [1, 2], #{}, 60_000),
+    %% And the thread that interrupts calls.
+    {ok, _} = py:call(?MODULE, hold, []),
+    {error, timeout} = py:call(?MODULE, compute_until_released, [], #{}, 20),
     %% And the fds of that loop, which it makes when it first watches something.
     {ok, _} = py:call(?MODULE, watch_something, [], #{}, 60_000),
     ok.

@@ -27,6 +27,7 @@ use crate::asyncio::loop_class::signals;
 use crate::asyncio::turn::priorities;
 use crate::cpython::process::child_processes::ChildProcess;
 use crate::io::sock_operation::SockOperation;
+use crate::requests::call_threads::interrupts;
 
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -63,6 +64,9 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::_protect, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::_resume, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::_unraisable_hook, module)?)?;
     module.add_function(wrap_pyfunction!(priorities::set_microtask_limit, module)?)?;
     module.add_function(wrap_pyfunction!(priorities::call_soon_prioritized, module)?)?;
     module.add_function(wrap_pyfunction!(blocking::set_blocking_threshold, module)?)?;

@@ -354,8 +354,10 @@ def block() -> str:
     """Until release() is called."""
     global _blocked
     _blocked += 1
-    _release.wait(30)
-    _blocked -= 1
+    try:
+        _release.wait(30)
+    finally:
+        _blocked -= 1
     return "released"
 
 
@@ -386,9 +388,11 @@ def compute_until_released() -> str:
     """As block(), in Python code that never waits."""
     global _blocked
     _blocked += 1
-    while not _release.is_set():
-        pass
-    _blocked -= 1
+    try:
+        while not _release.is_set():
+            pass
+    finally:
+        _blocked -= 1
     return "released"
 
 

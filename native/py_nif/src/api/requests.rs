@@ -10,7 +10,7 @@ use crate::loops::{LoopMessage, Refused, registry};
 use crate::questions::chain;
 use crate::requests::call::{Call, Code};
 use crate::requests::call_threads;
-use crate::requests::call_threads::QueuedCall;
+use crate::requests::call_threads::{QueuedCall, interrupts};
 use crate::requests::options::CallOptions;
 use crate::requests::reports;
 use crate::requests::request::{ReplyTo, Request};
@@ -92,6 +92,7 @@ fn submit<'a>(
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let (options, call) = CallOptions::split(call)?;
+    let waits = matches!(reply_to, ReplyTo::WaitingCaller(_));
     let Some(call) = Call::decode(env, call, options, reply_to, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
@@ -113,7 +114,12 @@ fn submit<'a>(
                     .map_err(|(why, _)| why),
             }
         }
-        false => call_threads::post(QueuedCall::Call { call, home }),
+        false => {
+            if waits {
+                reports::unmonitored(Sender::Scheduler(env));
+            }
+            call_threads::post(QueuedCall::Call { call, home })
+        }
     };
     Ok(submitted(env, request, refused))
 }
@@ -199,5 +205,39 @@ fn calls_info(env: Env<'_>) -> NifResult<Term<'_>> {
         .map_put(atoms::threads(), info.threads)?
         .map_put(atoms::idle(), info.idle)?
         .map_put(atoms::queued(), info.queued)?
-        .map_put(atoms::ended(), info.ended)
+        .map_put(atoms::ended(), info.ended)?
+        .map_put(atoms::abandoned(), info.abandoned)
+}
+
+/// Monitors the callers of the calls that run on call threads. `True`: later calls are reported.
+#[rustler::nif]
+fn calls_monitor(env: Env<'_>, report_later: bool) -> Term<'_> {
+    if report_later {
+        reports::checks_callers();
+    }
+    call_threads::monitor_callers(Sender::Scheduler(env));
+    atoms::ok().encode(env)
+}
+
+/// Python's number for the thread that runs this request; `none` if no call thread does.
+#[rustler::nif]
+fn calls_thread(env: Env<'_>, id: u64) -> Term<'_> {
+    let running = call_threads::running();
+    match running.iter().find(|(request, _)| request.id == id) {
+        Some((_, thread)) => thread.encode(env),
+        None => atoms::none().encode(env),
+    }
+}
+
+/// Interrupts this request again, if it still runs without a caller on a call thread.
+#[rustler::nif]
+fn calls_interrupt(env: Env<'_>, id: u64) -> Term<'_> {
+    let running = call_threads::running();
+    let runs = running
+        .iter()
+        .any(|(request, _)| request.id == id && request.is_left());
+    if runs {
+        interrupts::again(id);
+    }
+    atoms::ok().encode(env)
 }

@@ -1,5 +1,6 @@
 //! Raises an exception in the Python call that runs on another thread: in that call, or not at all.
-//! `py_watchdog` uses it to interrupt a loop's stuck callback.
+//! `py_watchdog` uses it to interrupt a loop's stuck callback, and call threads to interrupt a
+//! function whose caller has gone.
 //!
 //! CPython raises an asynchronous exception (`PyThreadState_SetAsyncExc`) before the next bytecode
 //! of the *thread*. A call that blocks in C may have no bytecode left, and the exception would hit
@@ -14,10 +15,11 @@ use pyo3::types::PyType;
 
 pub type Interruptible = event_loop::Interruptible<{ cfg!(not(Py_GIL_DISABLED)) }>;
 
-/// From `erlang_loop.interrupts`: the base class of the exceptions, and a function without a body.
-/// Imported before anything is raised, because an import runs Python code.
+/// From `erlang.interrupts`: the base class of the exceptions, that of calls, and a function without
+/// a body. Imported before anything is raised, because an import runs Python code.
 struct Parts {
     class: Py<PyType>,
+    interrupted: Py<PyType>,
     nothing: Py<PyAny>,
 }
 
@@ -25,9 +27,11 @@ static PARTS: PyOnceLock<Parts> = PyOnceLock::new();
 
 fn parts(py: Python<'_>) -> PyResult<&Parts> {
     PARTS.get_or_try_init(py, || {
-        let module = py.import("erlang_loop.interrupts")?;
+        let module = py.import("erlang.interrupts")?;
+        let class = |name| PyResult::Ok(module.getattr(name)?.cast_into::<PyType>()?.unbind());
         Ok(Parts {
-            class: module.getattr("Interrupt")?.cast_into::<PyType>()?.unbind(),
+            class: class("Interrupt")?,
+            interrupted: class("Interrupted")?,
             nothing: module.getattr("nothing")?.unbind(),
         })
     })
@@ -55,6 +59,19 @@ pub fn within<R>(
 #[cold]
 pub fn end(py: Python<'_>, calls: &Interruptible) -> PyResult<()> {
     after_switch(py, calls.switch(0).1)
+}
+
+/// Until [`resume`] the call that runs cannot be interrupted. Returns its number, and whether an
+/// interrupt was removed that had not been raised yet.
+pub fn suspend(py: Python<'_>, calls: &Interruptible) -> PyResult<(u64, bool)> {
+    let (number, sent) = calls.switch(0);
+    after_switch(py, sent)?;
+    Ok((number, sent))
+}
+
+pub fn resume(calls: &Interruptible, number: u64) {
+    // While no call runs nothing is sent.
+    let _ = calls.switch(number);
 }
 
 #[inline(always)]
@@ -86,7 +103,40 @@ fn take_back(py: Python<'_>) -> PyResult<()> {
     }
 }
 
-/// Raises `class`, a subclass of `erlang_loop.interrupts.Interrupt`, in the call of this number if
+/// `erlang.Interrupted`, to be raised by the calling thread.
+#[cold]
+pub fn interrupted(py: Python<'_>) -> PyErr {
+    match parts(py) {
+        Ok(parts) => PyErr::from_type(parts.interrupted.bind(py).clone(), ()),
+        Err(error) => error,
+    }
+}
+
+/// Whether the error is one of [`interrupted`].
+pub fn is_interrupted(py: Python<'_>, error: &PyErr) -> bool {
+    PARTS
+        .get(py)
+        .is_some_and(|parts| error.is_instance(py, parts.interrupted.bind(py)))
+}
+
+/// Whether this is the class of [`interrupted`].
+pub fn is_interrupted_class(class: &Bound<'_, PyAny>) -> bool {
+    let parts = PARTS.get(class.py());
+    parts.is_some_and(|parts| class.is(&parts.interrupted))
+}
+
+/// As [`raise`], with `erlang.Interrupted`.
+pub fn raise_interrupted(
+    py: Python<'_>,
+    calls: &Interruptible,
+    number: u64,
+    thread: u64,
+) -> PyResult<bool> {
+    let class = parts(py)?.interrupted.bind(py);
+    raise(class, calls, number, thread)
+}
+
+/// Raises `class`, a subclass of `erlang.interrupts.Interrupt`, in the call of this number if
 /// that still runs; `thread` is Python's number of its thread. A call into C returns first, and if
 /// no Python code of the call is left by then, nothing is raised.
 pub fn raise(

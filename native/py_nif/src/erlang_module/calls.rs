@@ -24,6 +24,7 @@ use crate::questions::chain;
 use crate::questions::chain::Chain;
 use crate::questions::{Question, Reply, Waiter, kind_text, server};
 use crate::requests::call_threads;
+use crate::requests::call_threads::Outside;
 
 /// Signal handlers run on the main thread, and nothing else wakes it for them.
 const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(50);
@@ -96,11 +97,17 @@ pub fn ask(py: Python<'_>, call: OwnTerm, timeout: Option<f64>) -> PyResult<Boun
     };
     let question = Question::new(Waiter::Thread, chain);
     // While a call thread waits for Erlang, another takes its place: Erlang may need it.
-    let _outside = call_threads::outside()?;
+    let asked = question.clone();
+    let outside = call_threads::outside(py, Box::new(move || asked.wake()))?;
     if !server::ask(&question, call) {
         return Err(not_running());
     }
-    wait(py, &question, limit).map_err(|error| match by_default {
+    let waited = wait(py, &question, limit, outside.as_ref());
+    if let Some(Err(interrupted)) = outside.map(|outside| outside.end(py)) {
+        server::abandon(&question);
+        return Err(interrupted);
+    }
+    waited.map_err(|error| match by_default {
         true if error.is_instance_of::<PyTimeoutError>(py) => PyTimeoutError::new_err(format!(
             "no reply within {LOOP_PATIENCE} s, for which erlang.call has blocked the event loop \
              of this thread: use `await erlang.async_call(...)`, or pass a timeout"
@@ -111,7 +118,13 @@ pub fn ask(py: Python<'_>, call: OwnTerm, timeout: Option<f64>) -> PyResult<Boun
 }
 
 /// Waits for the reply; gives up after the timeout, or if a signal handler raises.
-fn wait(py: Python<'_>, question: &Arc<Question>, limit: Option<f64>) -> PyResult<()> {
+fn wait(
+    py: Python<'_>,
+    question: &Arc<Question>,
+    limit: Option<f64>,
+    outside: Option<&Outside>,
+) -> PyResult<()> {
+    let is_interrupted = || outside.is_some_and(Outside::is_interrupted);
     let deadline = limit.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let main = main_thread::is_this();
     loop {
@@ -122,7 +135,7 @@ fn wait(py: Python<'_>, question: &Arc<Question>, limit: Option<f64>) -> PyResul
                 Some(deadline.map_or(look, |deadline| deadline.min(look)))
             }
         };
-        if py.detach(|| question.wait(until)) {
+        if py.detach(|| question.wait(until, is_interrupted)) {
             return Ok(());
         }
         if let Err(error) = py.check_signals() {

@@ -78,7 +78,13 @@ impl PyChannel {
                  `await channel.async_receive()`",
             ));
         }
-        waiting::wait(py, timeout, |until| self.channel.wait(until))
+        let woken = self.channel.clone();
+        waiting::wait(
+            py,
+            timeout,
+            Box::new(move || woken.wake()),
+            |until, ends| self.channel.wait(until, ends),
+        )
     }
 
     /// Waits for an item or the end on the running loop. None: there is one already.

@@ -108,7 +108,13 @@ impl PyMailbox {
 
     /// Blocks the thread until a message, without the GIL. False after a timeout.
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        waiting::wait(py, timeout, |until| self.mailbox.wait(until))
+        let woken = self.mailbox.clone();
+        waiting::wait(
+            py,
+            timeout,
+            Box::new(move || woken.wake()),
+            |until, ends| self.mailbox.wait(until, ends),
+        )
     }
 
     /// Makes the process itself call `py_actor:Function(*args)`; `args` may contain names. Returns

@@ -233,9 +233,17 @@ impl Channel {
         Taken::Item(item.term)
     }
 
-    /// Blocks the thread until an item or the end; returns `false` after a timeout.
-    pub fn wait(&self, until: Option<Instant>) -> bool {
-        spin_wait::wait(&self.state, until, State::has_news)
+    /// Blocks the thread until an item or the end, or until `ends` is true after a
+    /// [`wake`](Self::wake); returns `false` after a timeout.
+    pub fn wait(&self, until: Option<Instant>, ends: impl Fn() -> bool) -> bool {
+        spin_wait::wait(&self.state, until, |state| state.has_news() || ends())
+    }
+
+    /// The thread that waits checks whether it still wants to.
+    pub fn wake(&self) {
+        // After this it either sleeps, or checks later.
+        drop(self.state.lock());
+        self.state.tell();
     }
 
     /// The task is posted to when there is something to read. Returns `false` if there is already.

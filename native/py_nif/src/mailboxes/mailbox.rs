@@ -120,10 +120,18 @@ impl Mailbox {
         state.wanted
     }
 
-    /// Blocks the thread until a message or the end; returns `false` after a timeout.
-    pub fn wait(&self, until: Option<Instant>) -> bool {
-        let news = |state: &State| !state.messages.is_empty() || state.ended;
+    /// Blocks the thread until a message or the end, or until `ends` is true after a
+    /// [`wake`](Self::wake); returns `false` after a timeout.
+    pub fn wait(&self, until: Option<Instant>, ends: impl Fn() -> bool) -> bool {
+        let news = |state: &State| !state.messages.is_empty() || state.ended || ends();
         spin_wait::wait(&self.state, until, news)
+    }
+
+    /// The thread that waits checks whether it still wants to.
+    pub fn wake(&self) {
+        // After this it either sleeps, or checks later.
+        drop(self.state.lock());
+        self.state.tell();
     }
 
     pub fn link(&self, pid: KeptTerm) {

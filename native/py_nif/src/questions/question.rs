@@ -106,9 +106,17 @@ impl Question {
         }
     }
 
-    /// Waits for the reply; returns `false` if it has not come by `until`.
-    pub fn wait(&self, until: Option<Instant>) -> bool {
-        spin_wait::wait(&self.state, until, |state| !state.is_open())
+    /// Waits for the reply, or until `ends` is true after a [`wake`](Self::wake); returns `false` if
+    /// neither has come by `until`.
+    pub fn wait(&self, until: Option<Instant>, ends: impl Fn() -> bool) -> bool {
+        spin_wait::wait(&self.state, until, |state| !state.is_open() || ends())
+    }
+
+    /// The thread that waits checks whether it still wants to.
+    pub fn wake(&self) {
+        // After this it either sleeps, or checks later.
+        drop(self.state.lock());
+        self.state.tell();
     }
 
     pub fn take_reply(&self) -> Option<Reply> {

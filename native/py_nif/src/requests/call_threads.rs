@@ -15,6 +15,7 @@
 //! not count, because the reply may need a thread.
 
 mod call_thread;
+pub mod interrupts;
 mod outside;
 mod pool;
 mod watcher;
@@ -25,7 +26,9 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-pub use outside::outside;
+use call_thread::CallThread;
+pub use call_thread::Wake;
+pub use outside::{Outside, outside};
 pub use pool::Info;
 use pool::Pool;
 
@@ -112,16 +115,44 @@ impl QueuedCall {
 
 /// All pools together.
 pub fn info() -> Info {
-    [&CALLS, &LOOKUPS, &SHELL]
-        .into_iter()
+    (POOLS.into_iter())
         .map(Pool::info)
         .fold(Info::default(), Info::add)
+}
+
+const POOLS: [&Pool; 3] = [&CALLS, &LOOKUPS, &SHELL];
+
+/// All call threads.
+fn threads() -> Vec<Arc<CallThread>> {
+    (POOLS.into_iter())
+        .flat_map(|pool| pool.lock().all.clone())
+        .collect()
+}
+
+/// The requests that run, each with Python's number for its thread.
+pub fn running() -> Vec<(Ref<Request>, u64)> {
+    (threads().iter())
+        .filter_map(|thread| Some((thread.request()?, thread.number)))
+        .collect()
+}
+
+/// The call thread that runs this request.
+fn thread_of(id: u64) -> Option<Arc<CallThread>> {
+    let runs = |thread: &Arc<CallThread>| thread.request().is_some_and(|request| request.id == id);
+    threads().into_iter().find(runs)
+}
+
+/// Monitors the callers of all calls that run.
+pub fn monitor_callers(sender: Sender<'_>) {
+    for (request, _) in running() {
+        request.monitor_caller(sender);
+    }
 }
 
 /// Sets the maximum of threads and of waiting calls for each pool, and of threads that wait for
 /// Erlang. Threads above the maximum end when they become idle.
 pub fn limit(max_threads: usize, max_queue: usize, max_outside: usize) {
-    for pool in [&CALLS, &LOOKUPS, &SHELL] {
+    for pool in POOLS {
         pool.limit(max_threads, max_queue);
     }
     outside::limit(max_outside);

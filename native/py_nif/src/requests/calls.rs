@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use super::call::{Call, Code, Input};
 use super::call_mailbox;
 use super::call_threads;
-use super::call_threads::QueuedCall;
+use super::call_threads::{QueuedCall, interrupts};
 use super::function::Function;
 use super::plain;
 use super::plain::PlainArguments;
@@ -27,8 +27,8 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::convert::named;
-use crate::cpython::context;
 use crate::cpython::process::forked;
+use crate::cpython::{context, interrupt};
 use crate::loops::{LoopMessage, NativeLoop, Refused, registry};
 use crate::output::lines;
 use crate::questions::chain;
@@ -147,16 +147,22 @@ fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
                     return Ok(Performed::NotWanted);
                 }
             }
-            let value = invoke(&callable, call)?;
+            let value = interrupts::within(py, call.request.id, || invoke(&callable, call))?;
             // It may have been replaced since it was checked.
             if is_for_some_loop(&value) {
                 learn(&callable, function, call.request.is_stream);
             }
             value
         }
-        Code::Method(method) => invoke(&method.find(py)?, call)?,
-        Code::Eval(code) => evaluate(py, call, "eval", code)?,
-        Code::Exec(code) => evaluate(py, call, "exec", code)?,
+        Code::Method(method) => {
+            interrupts::within(py, call.request.id, || invoke(&method.find(py)?, call))?
+        }
+        Code::Eval(code) => {
+            interrupts::within(py, call.request.id, || evaluate(py, call, "eval", code))?
+        }
+        Code::Exec(code) => {
+            interrupts::within(py, call.request.id, || evaluate(py, call, "exec", code))?
+        }
     };
     Ok(Performed::Value(value))
 }
@@ -456,12 +462,20 @@ pub fn reply(py: Python<'_>, request: &Ref<Request>, outcome: PyResult<Bound<'_,
     }
     // The output comes before the reply.
     lines::end(&request.origin.target());
-    request.reply(|env| named::result(env, &outcome, py, request.result));
+    request.reply(|env| {
+        let convert = || Ok(named::result(env, &outcome, py, request.result));
+        interrupts::within(py, request.id, convert)
+            .unwrap_or_else(|error| named::result(env, &Err(error), py, request.result))
+    });
 }
 
 /// Reports an error of a request without a waiting caller; it was most likely raised while the
 /// request was being cancelled.
 pub fn report_late(py: Python<'_>, request: &Ref<Request>, error: &PyErr) {
+    // That is how a function ends whose caller has gone.
+    if interrupt::is_interrupted(py, error) {
+        return;
+    }
     report(py, atoms::late_failure(), request, error);
 }
 

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use super::call_threads;
-use super::call_threads::QueuedCall;
+use super::call_threads::{QueuedCall, interrupts};
 use super::calls;
 use super::request::{Next, Request, RunsOn};
 use crate::beam::resource::Ref;
@@ -110,7 +110,8 @@ impl Slice {
                 Next::Wait => return self.wait(py),
                 Next::Stop => return self.close(py),
             }
-            let next = iterator.next().transpose();
+            let id = self.request.id;
+            let next = interrupts::within(py, id, || iterator.next().transpose());
             forked::end_if_copy(py, &next);
             let item = match next.transpose() {
                 Some(Ok(item)) => item,
@@ -118,9 +119,9 @@ impl Slice {
                 None => return self.end(py, Ok(py.None().into_bound(py))),
             };
             let options = self.request.result;
-            let sent = self
-                .request
-                .send_item(|env| named::item(env, &item, options));
+            let sent = interrupts::within(py, id, || {
+                (self.request).send_item(|env| named::item(env, &item, options))
+            });
             if let Err(error) = sent {
                 return self.end_closed(py, &iterator, error);
             }
@@ -133,7 +134,9 @@ impl Slice {
     fn begun<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let iterator = match &self.source {
             Source::Iterator(iterator) => return Ok(iterator.bind(py).clone()),
-            Source::Iterable(iterable) => iterable.bind(py).try_iter()?,
+            Source::Iterable(iterable) => {
+                interrupts::within(py, self.request.id, || iterable.bind(py).try_iter())?
+            }
         };
         self.source = Source::Iterator(iterator.clone().unbind());
         Ok(iterator)
@@ -163,7 +166,8 @@ impl Slice {
     fn close(self, py: Python<'_>) {
         self.request.closing();
         if let Source::Iterator(iterator) = &self.source
-            && let Err(error) = close(iterator.bind(py))
+            && let Err(error) =
+                interrupts::within_closing(py, self.request.id, || close(iterator.bind(py)))
         {
             calls::report_late(py, &self.request, &error);
         }
@@ -172,7 +176,8 @@ impl Slice {
 
     /// An item cannot be converted.
     fn end_closed(self, py: Python<'_>, iterator: &Bound<'_, PyIterator>, error: PyErr) {
-        if let Err(second) = close(iterator) {
+        let closed = interrupts::within_closing(py, self.request.id, || close(iterator));
+        if let Err(second) = closed {
             // As if it were raised in a `finally` block.
             second.set_context(py, Some(error.clone_ref(py)));
             return self.end(py, Err(second));

@@ -1,6 +1,7 @@
 //! Reports to the process `py_calls`, for the log: about Python code that outlives its caller, and
 //! about a cast that failed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use event_loop::now_ns;
@@ -24,6 +25,23 @@ fn listener() -> MutexGuard<'static, Option<LocalPid>> {
 /// `pid` receives reports from now on.
 pub fn listen(pid: LocalPid) {
     *listener() = Some(pid);
+    CALLERS_ARE_CHECKED.store(false, Ordering::Relaxed);
+}
+
+/// `py_calls` will check the callers of the calls that run. Relaxed: it does so again, later.
+static CALLERS_ARE_CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// A call was submitted whose caller is not monitored: `py_calls` checks soon whether it still runs.
+pub fn unmonitored(sender: Sender<'_>) {
+    if !CALLERS_ARE_CHECKED.load(Ordering::Relaxed) {
+        CALLERS_ARE_CHECKED.store(true, Ordering::Relaxed);
+        send(sender, atoms::calls_begun());
+    }
+}
+
+/// `py_calls` checks now: it receives a message about later calls.
+pub fn checks_callers() {
+    CALLERS_ARE_CHECKED.store(false, Ordering::Relaxed);
 }
 
 /// Without a listener (the application is stopped or restarting) there is no log to write to.

@@ -30,6 +30,7 @@ use flow::Flow;
 pub use flow::Next;
 
 use super::call::Name;
+use super::call_threads::interrupts;
 use super::plain_streams;
 use super::reports;
 use crate::atoms;
@@ -45,7 +46,7 @@ use crate::loops::registry;
 /// Where a request runs, which determines how it can be stopped.
 #[derive(Clone)]
 pub enum RunsOn {
-    /// A plain function on a call thread. It cannot be interrupted there, so it is reported.
+    /// A plain function on a call thread. It is interrupted, and reported if it does not end.
     CallThread,
     /// On a thread beside the loops, too: its function is being found, its module perhaps imported.
     LookupThread,
@@ -65,20 +66,17 @@ enum Phase {
     },
 }
 
-/// Code that cannot be stopped although its caller gave up.
+/// Code that runs although its caller has gone: until it is interrupted, and then its finally-blocks.
 struct Left {
     since: Instant,
-    /// A function that was called; not an import, or a generator that is being closed.
-    was_called: bool,
 }
 
 impl Left {
-    /// For a request that is abandoned while it runs there. `None`: it will stop.
-    fn at(runs_on: &RunsOn, is_stream: bool) -> Option<Self> {
+    /// For a request that is abandoned while it runs there. `None`: its loop cancels it.
+    fn at(runs_on: &RunsOn) -> Option<Self> {
         match runs_on {
             RunsOn::CallThread | RunsOn::LookupThread => Some(Left {
                 since: Instant::now(),
-                was_called: matches!(runs_on, RunsOn::CallThread) && !is_stream,
             }),
             RunsOn::Loop(_) | RunsOn::NoThread => None,
         }
@@ -232,7 +230,7 @@ impl Request {
                 Phase::Running(place) => Some(place.clone()),
             };
             state.monitor = None;
-            let left = place.as_ref().and_then(|at| Left::at(at, self.is_stream));
+            let left = place.as_ref().and_then(Left::at);
             if left.is_some() {
                 self.report_running(sender);
             }
@@ -247,7 +245,9 @@ impl Request {
             }
             // To be closed.
             Some(RunsOn::NoThread) => plain_streams::resume(self.id),
-            Some(RunsOn::CallThread | RunsOn::LookupThread) | None => {}
+            Some(RunsOn::CallThread) => interrupts::send(self.id),
+            // An import continues: other code may wait for it.
+            Some(RunsOn::LookupThread) | None => {}
         }
         true
     }
@@ -265,11 +265,8 @@ impl Request {
         };
         if let Some(left) = left {
             let late = left.since.elapsed().as_millis() as u64;
-            let tag = match left.was_called {
-                true => atoms::call_ended(),
-                false => atoms::left_ended(),
-            };
-            reports::send(Sender::Thread, (tag, self.id, &*self.name, late));
+            let report = (atoms::call_ended(), self.id, &*self.name, late);
+            reports::send(Sender::Thread, report);
         }
     }
 
@@ -280,14 +277,9 @@ impl Request {
         (state.reply.as_ref().map(|reply| reply.to), state.began)
     }
 
-    /// A function has ended whose caller died before it was monitored. If it took no longer than
-    /// callers wait before they are monitored, there is nothing to report.
-    fn ended_unmonitored(&self, began: u64) {
-        let took = now_ns().saturating_sub(began) / 1_000_000;
-        if took > 2 {
-            let report = (atoms::call_ended(), self.id, &*self.name, took);
-            reports::send(Sender::Thread, report);
-        }
+    /// Whether it runs although its caller has gone.
+    pub fn is_left(&self) -> bool {
+        matches!(self.lock().phase, Phase::Abandoned { left: Some(_) })
     }
 
     /// The stream has no consumer, and its finalizers run without one until it has
@@ -298,7 +290,7 @@ impl Request {
             return;
         }
         state.phase = Phase::Abandoned {
-            left: Left::at(&RunsOn::CallThread, self.is_stream),
+            left: Left::at(&RunsOn::CallThread),
         };
         self.report_running(Sender::Thread);
     }
@@ -347,12 +339,9 @@ impl Ref<Request> {
                 drop(state);
                 return self.ended();
             }
-            let was = std::mem::replace(&mut state.phase, Phase::Done);
-            let sent = reply.env.send(&reply.to, message);
-            let ran = matches!(was, Phase::Running(RunsOn::CallThread));
-            if !sent && ran && state.monitor.is_none() {
-                self.ended_unmonitored(state.began);
-            }
+            state.phase = Phase::Done;
+            // A caller that has died needs no reply.
+            let _ = reply.env.send(&reply.to, message);
             state.monitor.take()
         };
         if let Some(monitor) = monitor {
@@ -373,19 +362,17 @@ impl Ref<Request> {
         reason: impl Encoder,
         spared: impl FnOnce(&RunsOn) -> Option<R>,
     ) -> Option<R> {
-        let (monitor, aside) = {
+        let (monitor, place) = {
             let mut state = self.lock();
-            let (left, aside) = match &state.phase {
+            let place = match &state.phase {
                 Phase::Done | Phase::Abandoned { .. } => return None,
-                Phase::Queued => (None, false),
+                Phase::Queued => None,
                 Phase::Running(place) => match spared(place) {
                     Some(answer) => return Some(answer),
-                    None => (
-                        Left::at(place, self.is_stream),
-                        matches!(place, RunsOn::NoThread),
-                    ),
+                    None => Some(place.clone()),
                 },
             };
+            let left = place.as_ref().and_then(Left::at);
             match state.reply.take() {
                 Some(reply) => self.send_error(reply, sender, reason),
                 None if self.is_cast => {
@@ -402,14 +389,16 @@ impl Ref<Request> {
                 Some(_) => Phase::Abandoned { left },
                 None => Phase::Done,
             };
-            (state.monitor.take(), aside)
+            (state.monitor.take(), place)
         };
         if let Some(monitor) = monitor {
             self.demonitor(sender, &monitor);
         }
-        if aside {
+        match place {
             // To be closed.
-            plain_streams::resume(self.id);
+            Some(RunsOn::NoThread) => plain_streams::resume(self.id),
+            Some(RunsOn::CallThread) => interrupts::send(self.id),
+            Some(RunsOn::LookupThread | RunsOn::Loop(_)) | None => {}
         }
         None
     }

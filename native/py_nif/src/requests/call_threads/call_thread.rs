@@ -1,14 +1,17 @@
-//! What one call thread is doing: its pool, the watcher and reports read it.
+//! What one call thread is doing: its pool, the watcher, interrupts and reports read it.
 
+use std::cell::OnceCell;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::interrupts::Interrupts;
 use crate::beam::resource::Ref;
 use crate::requests::request::Request;
 
 pub struct CallThread {
     /// Python's number for the thread.
     pub number: u64,
+    pub interrupts: Interrupts,
     /// The lock is free, except while the watcher or a report reads it.
     activity: Mutex<Activity>,
 }
@@ -17,7 +20,12 @@ struct Activity {
     /// The request that it runs.
     request: Option<Ref<Request>>,
     pace: Pace,
+    /// Wakes the thread while it is outside.
+    wake: Option<Wake>,
 }
+
+/// Ends a wait for Erlang early.
+pub type Wake = Box<dyn Fn() + Send>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
@@ -29,13 +37,39 @@ enum Pace {
     Outside,
 }
 
+thread_local! {
+    static THIS: OnceCell<Arc<CallThread>> = const { OnceCell::new() };
+}
+
+/// Calls `body` with the call thread that the calling thread is, if it is one.
+pub fn with_this<R>(body: impl FnOnce(Option<&CallThread>) -> R) -> R {
+    // While the thread ends it is none any more.
+    let mut body = Some(body);
+    let result = THIS.try_with(|this| body.take().map(|body| body(this.get().map(Arc::as_ref))));
+    match (result, body) {
+        (Ok(Some(result)), _) => result,
+        (_, Some(body)) => body(None),
+        (_, None) => unreachable!("it was called"),
+    }
+}
+
 impl CallThread {
-    pub fn new(number: u64) -> Self {
+    /// The calling thread becomes a call thread, for life.
+    pub fn begin(number: u64) -> Arc<Self> {
+        THIS.with(|this| {
+            this.get_or_init(|| Arc::new(CallThread::new(number)))
+                .clone()
+        })
+    }
+
+    fn new(number: u64) -> Self {
         CallThread {
             number,
+            interrupts: Interrupts::default(),
             activity: Mutex::new(Activity {
                 request: None,
                 pace: Pace::Ready,
+                wake: None,
             }),
         }
     }
@@ -43,10 +77,6 @@ impl CallThread {
     fn lock(&self) -> MutexGuard<'_, Activity> {
         // Single assignments: consistent also after a panic.
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_pace(&self, pace: Pace) -> Pace {
-        mem::replace(&mut self.lock().pace, pace)
     }
 
     /// From now on it runs this request. Returns whether the one before was slow.
@@ -70,16 +100,29 @@ impl CallThread {
     }
 
     /// Returns whether it was ready.
-    pub fn go_outside(&self) -> bool {
-        self.set_pace(Pace::Outside) == Pace::Ready
+    pub fn go_outside(&self, wake: Wake) -> bool {
+        let mut activity = self.lock();
+        activity.wake = Some(wake);
+        mem::replace(&mut activity.pace, Pace::Outside) == Pace::Ready
     }
 
     pub fn come_back(&self) {
-        self.set_pace(Pace::Ready);
+        let mut activity = self.lock();
+        activity.pace = Pace::Ready;
+        let wake = activity.wake.take();
+        drop(activity);
+        drop(wake);
     }
 
-    pub fn runs(&self) -> bool {
-        self.lock().request.is_some()
+    /// If it waits for Erlang, it wakes, and checks whether its call was interrupted.
+    pub fn wake(&self) {
+        if let Some(wake) = &self.lock().wake {
+            wake();
+        }
+    }
+
+    pub fn request(&self) -> Option<Ref<Request>> {
+        self.lock().request.clone()
     }
 
     /// The request that it runs, unless it is outside.

@@ -66,6 +66,8 @@ pub struct Info {
     pub idle: usize,
     pub queued: usize,
     pub ended: u64,
+    /// Calls that run although their callers have gone.
+    pub abandoned: usize,
 }
 
 impl Info {
@@ -75,6 +77,7 @@ impl Info {
             idle: self.idle + other.idle,
             queued: self.queued + other.queued,
             ended: self.ended + other.ended,
+            abandoned: self.abandoned + other.abandoned,
         }
     }
 }
@@ -117,12 +120,13 @@ impl Pool {
 
     pub fn info(&self) -> Info {
         let state = self.lock();
-        let running = state.all.iter().filter(|thread| thread.runs()).count() as u64;
+        let running: Vec<_> = state.all.iter().filter_map(|one| one.request()).collect();
         Info {
             threads: state.threads,
             idle: state.idle.len(),
             queued: self.calls.len(),
-            ended: self.taken().saturating_sub(running),
+            ended: self.taken().saturating_sub(running.len() as u64),
+            abandoned: running.iter().filter(|request| request.is_left()).count(),
         }
     }
 

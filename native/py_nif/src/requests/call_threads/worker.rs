@@ -31,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(3);
 /// detached.
 pub fn run(pool: &'static Pool) {
     finalizing::attach(|py| {
-        let this = Arc::new(CallThread::new(stacks::this_thread()));
+        let this = CallThread::begin(stacks::this_thread());
         outside::this_is_a_call_thread(pool, this.clone());
         pool.lock().all.push(this.clone());
         let mut habit = SpinBudget::new(&SPIN);

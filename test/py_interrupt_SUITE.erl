@@ -1,0 +1,231 @@
+%% @doc Does a plain function stop when its caller times out, cancels or dies? Only that function, and
+%% does the thread run the next call?
+-module(py_interrupt_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    a_timeout_stops_a_function/1,
+    cancellation_stops_a_function/1,
+    the_callers_death_stops_a_function/1,
+    a_caller_that_dies_at_once/1,
+    code_is_stopped/1,
+    nothing_is_logged_of_functions_that_end/1,
+    a_protected_block_ends_first/1,
+    protection_without_an_interrupt/1,
+    a_wait_for_erlang_ends/1,
+    a_wait_for_a_message_ends/1,
+    a_call_into_c_returns_first/1,
+    an_interrupt_that_is_refused_comes_again/1,
+    an_interrupt_in_a_finalizer_is_not_lost/1,
+    the_conversion_of_the_result_is_stopped/1,
+    an_import_in_a_function_is_stopped/1,
+    a_plain_generator_is_stopped/1,
+    the_end_of_a_generator_is_stopped_later/1,
+    an_interrupt_never_hits_the_next_call/1,
+    the_thread_serves_the_next_call_soon/1
+]).
+%% Called in another node.
+-export([refused/0, refused_end/0, next_calls/0, next_call_soon/0]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> cases:of_suite(?MODULE).
+
+init_per_suite(Config) ->
+    Started = called:begin_suite(Config),
+    {ok, _} = py:call(interrupted, release, []),
+    Started.
+
+end_per_suite(_Config) -> called:stop().
+
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+
+end_per_testcase(_Case, Config) ->
+    eventually:is(0, fun() -> maps:get(abandoned, py_calls:info()) end),
+    called:end_case(Config).
+
+%% What stops it
+
+a_timeout_stops_a_function(_Config) ->
+    ?assertEqual({error, timeout}, py:call(interrupted, spin, [], #{}, 50)),
+    called:has_noted(<<"spin ended by Interrupted">>),
+    ?assertEqual({ok, 3}, py:call(called, add, [1, 2])).
+
+cancellation_stops_a_function(_Config) ->
+    {ok, Task} = py:submit(interrupted, spin, [<<"task">>]),
+    called:has_noted(<<"task begins">>),
+    ok = py:cancel(Task),
+    ?assertEqual({error, cancelled}, py:await(Task)),
+    called:has_noted(<<"task ended by Interrupted">>).
+
+the_callers_death_stops_a_function(_Config) ->
+    Caller = spawn(fun() -> py:call(interrupted, spin, [<<"call">>], #{}, infinity) end),
+    called:has_noted(<<"call begins">>),
+    exit(Caller, kill),
+    called:has_noted(<<"call ended by Interrupted">>).
+
+%% Before it asks for a monitor, which it does after 2 ms.
+a_caller_that_dies_at_once(_Config) ->
+    Self = self(),
+    _ = [
+        begin
+            Caller = spawn(fun() -> py:call(interrupted, spin, [<<"call">>], #{}, infinity) end),
+            %% Some die before the call is submitted, some after it has begun.
+            _ = [erlang:yield() || _ <- lists:seq(1, N)],
+            exit(Caller, kill),
+            eventually:is(true, fun() -> is_idle(Self) end)
+        end
+     || N <- lists:seq(1, 40)
+    ].
+
+is_idle(_) ->
+    #{threads := Threads, idle := Idle, queued := Queued, abandoned := Abandoned} = py_calls:info(),
+    {Threads, 0, 0} =:= {Idle, Queued, Abandoned}.
+
+code_is_stopped(_Config) ->
+    ?assertEqual({error, timeout}, py:exec("import interrupted\ninterrupted.spin('exec')", 50)),
+    called:has_noted(<<"exec ended by Interrupted">>),
+    ?assertEqual({error, timeout}, py:eval("[0 for _ in iter(int, 1)]", #{}, 50)),
+    eventually:is(0, fun() -> maps:get(abandoned, py_calls:info()) end).
+
+nothing_is_logged_of_functions_that_end(_Config) ->
+    ok = log_watch:start(),
+    ?assertEqual({error, timeout}, py:call(interrupted, spin, [], #{}, 20)),
+    called:has_noted(<<"spin ended by Interrupted">>),
+    eventually:is(0, fun() -> maps:get(abandoned, py_calls:info()) end),
+    {ok, _} = py:call(called, add, [1, 2]),
+    ?assertEqual([], log_watch:texts()),
+    log_watch:stop().
+
+%% What delays it
+
+a_protected_block_ends_first(_Config) ->
+    {ok, _} = py:call(interrupted, hold, []),
+    {ok, Task} = py:submit(interrupted, protected, [self(), <<"x">>]),
+    receive
+        protected -> ok
+    end,
+    ok = py:cancel(Task),
+    ?assertEqual({error, cancelled}, py:await(Task)),
+    {ok, _} = py:call(interrupted, release, []),
+    called:has_noted(<<"x: inner outer interrupted">>).
+
+protection_without_an_interrupt(_Config) ->
+    ?assertEqual({ok, <<"done">>}, py:call(interrupted, misuse, [])),
+    ?assertEqual(
+        {ok, <<"done">>},
+        py:eval("interrupted.protected_function()", #{})
+    ).
+
+a_wait_for_erlang_ends(_Config) ->
+    Before = processes_in_sleep(),
+    {ok, Task} = py:submit(interrupted, wait_for_erlang, [<<"x">>]),
+    eventually:is(1, fun() -> length(processes_in_sleep() -- Before) end),
+    ok = py:cancel(Task),
+    called:has_noted(<<"x ended by Interrupted">>),
+    eventually:is([], fun() -> processes_in_sleep() -- Before end),
+    ?assertEqual({error, cancelled}, py:await(Task)).
+
+processes_in_sleep() ->
+    [Pid || Pid <- processes(), {current_function, {timer, sleep, 1}} <- [process_info(Pid, current_function)]].
+
+a_wait_for_a_message_ends(_Config) ->
+    ?assertEqual({error, timeout}, py:call(interrupted, receive_nothing, [<<"x">>], #{}, 50)),
+    called:has_noted(<<"x ended by Interrupted">>).
+
+a_call_into_c_returns_first(_Config) ->
+    ?assertEqual({error, timeout}, py:call(interrupted, sleep_then_note, [0.2, <<"x">>], #{}, 20)),
+    called:has_noted(<<"x ended by Interrupted">>),
+    ?assertEqual({ok, []}, py:call(called, take_events, [])).
+
+an_interrupt_that_is_refused_comes_again(_Config) ->
+    called:in_node([{call_warning, 20}], refused, ?MODULE).
+
+refused() ->
+    ok = log_watch:start(),
+    {ok, _} = py:call(interrupted, release, []),
+    ?assertEqual({error, timeout}, py:call(interrupted, refuse, [3, <<"x">>], #{}, 20)),
+    called:has_noted(<<"x ended">>),
+    called:is_logged("interrupted.refuse is still running 20 ms after"),
+    called:is_logged("interrupted.refuse is still running 40 ms after"),
+    called:is_logged("in refuse"),
+    called:is_logged("interrupted.refuse ended"),
+    log_watch:stop().
+
+%% Where it arrives
+
+an_interrupt_in_a_finalizer_is_not_lost(_Config) ->
+    ?assertEqual({error, timeout}, py:call(interrupted, spin_in_finalizers, [<<"x">>], #{}, 50)),
+    called:has_noted(<<"x ended by Interrupted">>).
+
+the_conversion_of_the_result_is_stopped(_Config) ->
+    ?assertEqual({error, timeout}, py:call(interrupted, fail_and_spin, [], #{}, 50)),
+    called:has_noted(<<"text ended by Interrupted">>).
+
+an_import_in_a_function_is_stopped(_Config) ->
+    _ = [
+        begin
+            ?assertEqual({error, timeout}, py:call(interrupted, import_and_spin, [Name], #{}, 50)),
+            called:has_noted(<<Name/binary, " ended by Interrupted">>),
+            ?assertEqual({ok, false}, py:call(interrupted, has_spinning_module, []))
+        end
+     || Name <- [<<"first">>, <<"second">>]
+    ].
+
+a_plain_generator_is_stopped(_Config) ->
+    {ok, Stream} = py:stream(interrupted, count_and_spin, [<<"x">>], #{}, #{demand => 5}),
+    ?assertEqual([0], streams:await_items(Stream, 1)),
+    called:has_noted(<<"x begins">>),
+    ok = py:cancel(Stream),
+    called:has_noted(<<"x closed">>),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% Its finally-block is left to run, but not for ever.
+the_end_of_a_generator_is_stopped_later(_Config) ->
+    called:in_node([{call_warning, 100}], refused_end, ?MODULE).
+
+refused_end() ->
+    ok = log_watch:start(),
+    {ok, Stream} = py:stream(interrupted, close_and_spin, [<<"x">>], #{}, #{demand => 1}),
+    [0] = streams:await_items(Stream, 1),
+    ok = py:cancel(Stream),
+    called:has_noted(<<"x ended by Interrupted">>),
+    called:is_logged("interrupted.close_and_spin is still running 100 ms after"),
+    log_watch:stop().
+
+%% All calls on one thread: what is meant for one that has just ended would hit the next.
+an_interrupt_never_hits_the_next_call(_Config) ->
+    called:in_node([{call_threads, 1}], next_calls, ?MODULE).
+
+next_calls() ->
+    {ok, _} = py:call(interrupted, release, []),
+    Ends = [
+        begin
+            %% About when the timeout is: 1 ms.
+            Seconds = 0.0005 + 0.00001 * (N rem 100),
+            Ended = py:call(interrupted, spin_for, [Seconds], #{}, 1),
+            ?assertEqual({ok, <<"undisturbed">>}, py:call(interrupted, interrupts_elsewhere, [])),
+            Ended
+        end
+     || N <- lists:seq(1, 1500)
+    ],
+    _ = [?assert(lists:member(End, [{ok, <<"done">>}, {error, timeout}]), End) || End <- Ends],
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    eventually:is(0, fun() -> maps:get(abandoned, py_calls:info()) end).
+
+the_thread_serves_the_next_call_soon(_Config) ->
+    called:in_node([{call_threads, 1}], next_call_soon, ?MODULE).
+
+%% There is no other thread: the next call returns only if the one before has been stopped.
+next_call_soon() ->
+    {ok, _} = py:call(interrupted, release, []),
+    _ = [
+        begin
+            ?assertEqual({error, timeout}, py:call(interrupted, spin, [], #{}, 5)),
+            ?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 60_000))
+        end
+     || _ <- lists:seq(1, 50)
+    ],
+    ok.

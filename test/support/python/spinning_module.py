@@ -1,0 +1,5 @@
+"""Its import computes until it is interrupted."""
+
+import interrupted
+
+interrupted.spin("import")
