@@ -30,8 +30,13 @@
 
 -spec start() -> pid().
 start() ->
-    spawn(fun() -> read(open_port({fd, 0, 1}, [in, binary, eof, {packet, 4}])) end).
+    spawn(fun read/0).
 
+-spec read() -> no_return().
+read() ->
+    read(open_port({fd, 0, 1}, [in, binary, eof, {packet, 4}])).
+
+-spec read(port()) -> no_return().
 read(Input) ->
     receive
         {Input, {data, Config}} ->
@@ -77,6 +82,7 @@ log_to(Proxy, #{log_level := Level}) ->
     ok = logger:set_primary_config(level, Level),
     logger:add_handler(py_peer_log, py_peer_log, #{config => #{to => Proxy}}).
 
+-spec wait_end(port(), pid()) -> no_return().
 wait_end(Input, Agent) ->
     receive
         {Input, eof} ->
