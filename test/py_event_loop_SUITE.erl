@@ -403,7 +403,9 @@ tasks_are_shown(_Config) ->
                 name := <<"called.wait_for_ever">>,
                 state := waiting,
                 runs := <<"wait_for_ever">>,
-                stack := [#{function := <<"wait_for_ever">>, line := _, file := _} | _]
+                stack := [
+                    #{function := <<"wait_for_ever">>, line := _, file := _}, #{function := <<"sleep">>}
+                ]
             },
             Info
         ),

@@ -15,7 +15,7 @@ from typing import Any
 
 from erlang import sources
 
-from . import compat
+from . import awaits, compat
 from .loop import ErlangEventLoop
 from .placeholders import named
 
@@ -131,7 +131,7 @@ def _describe(task: asyncio.Task[Any], state: str) -> Description:
     what = named(_name, coroutine)
     stack = [
         (_text(frame.f_code.co_filename), frame.f_lineno, _text(frame.f_code.co_name))
-        for frame in task.get_stack()
+        for frame in awaits.frames(coroutine)
     ]
     return (_text(task.get_name()), state, _text(what), stack)
 
