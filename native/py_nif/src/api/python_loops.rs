@@ -9,7 +9,8 @@ use crate::beam::resource::Ref;
 use crate::cpython::process::main_thread;
 use crate::error::Error;
 use crate::loops::Origin;
-use crate::loops::{LoopRef, NativeLoop, RequestLimits, registry};
+use crate::loops::{LoopRef, NativeLoop, registry};
+use crate::requests::loop_requests::{LoopRequests, RequestLimits};
 use crate::requests::on_loop;
 use crate::runners::placement;
 use crate::runners::start::{Owner, Start};
@@ -72,11 +73,11 @@ fn python_loop_start<'a>(
         take_requests: on_loop::take,
         announce,
     };
-    let limits = RequestLimits {
+    let requests = LoopRequests::new(RequestLimits {
         queue: options.max_queue,
         unanswered: options.max_tasks,
-    };
-    let started = NativeLoop::for_requests(env, policy, limits, Box::new(start));
+    });
+    let started = NativeLoop::for_requests(env, policy, Box::new(requests), Box::new(start));
     Ok(match started {
         Ok(native) => {
             let assigned = !announce
@@ -136,7 +137,9 @@ fn python_loop_stop<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
         native.close(Sender::Scheduler(env));
         return atoms::ended().encode(env);
     }
-    native.requests.stop(&native);
+    if let Some(requests) = LoopRequests::of(&native) {
+        requests.stop(&native);
+    }
     atoms::ok().encode(env)
 }
 
@@ -170,15 +173,11 @@ fn python_loop_runners() -> Vec<usize> {
 /// `{ok, Queued, Waiting}` of the loop that `owner` started.
 #[rustler::nif]
 fn python_loop_of(env: Env<'_>, owner: LocalPid) -> Term<'_> {
-    match registry::owned_by(&owner) {
-        Some(native) => {
-            let requests = &native.requests;
-            (
-                atoms::ok(),
-                requests.queued_len(),
-                requests.unanswered_len(),
-            )
-                .encode(env)
+    let native = registry::owned_by(&owner);
+    match native.as_deref().and_then(LoopRequests::of) {
+        Some(requests) => {
+            let (queued, waiting) = (requests.queued_len(), requests.unanswered_len());
+            (atoms::ok(), queued, waiting).encode(env)
         }
         None => (atoms::error(), atoms::loop_down()).encode(env),
     }

@@ -6,11 +6,13 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::process::main_thread;
-use crate::loops::{LoopMessage, Refused, registry};
+use crate::loops::registry;
 use crate::questions::chain;
 use crate::requests::call::{Call, Code};
 use crate::requests::call_threads;
 use crate::requests::call_threads::{QueuedCall, interrupts};
+use crate::requests::loop_requests;
+use crate::requests::loop_requests::{LoopMessage, Refused};
 use crate::requests::options::CallOptions;
 use crate::requests::reports;
 use crate::requests::request::{ReplyTo, Request};
@@ -109,8 +111,7 @@ fn submit<'a>(
             };
             match chain::blocks(call.question.as_ref(), &native) {
                 true => Err(Refused::Deadlock),
-                false => native
-                    .post(&request, LoopMessage::Run(call))
+                false => loop_requests::post(&native, &request, LoopMessage::Run(call))
                     .map_err(|(why, _)| why),
             }
         }

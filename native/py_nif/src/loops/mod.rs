@@ -7,7 +7,7 @@
 //! | [`registry`] | all loops of the node, the default loop and the default router |
 //! | `refs` | the terms that Erlang holds |
 //! | `erlang_side`, `polling` | loops driven from Erlang: pending events, and waiting for them |
-//! | `requests`, `unmonitored` | requests of Erlang to a loop; those whose callers are not monitored yet |
+//! | `requests` | requests of Erlang to a loop, as far as the loop itself deals with them |
 //! | `assignment`, [`busy_share`], `loop_thread` | where a loop that Erlang started runs; how busy its thread is; thread names |
 //! | [`posts`] | replies and messages for a loop's Python code |
 //! | [`signals`] | signals of the operating system |
@@ -30,7 +30,6 @@ pub mod registry;
 mod requests;
 pub mod signals;
 pub mod sleeps;
-mod unmonitored;
 pub mod watchdog;
 
 pub use assignment::{Assignment, ChooseRunner, LoopRunner};
@@ -43,4 +42,4 @@ pub use polling::PollWait;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
-pub use requests::{LoopMessage, Refused, RequestLimits, Requests};
+pub use requests::Requests;

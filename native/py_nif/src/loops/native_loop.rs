@@ -21,7 +21,7 @@ use super::LoopThread;
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, RequestLimits, Requests, registry};
+use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, Requests, registry};
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{Error, Result};
@@ -39,7 +39,8 @@ pub struct NativeLoop {
     pub core: EventLoop,
     pub policy: WaitPolicy,
     pub signals: Signals,
-    pub requests: Requests,
+    /// Requests from Erlang, if Erlang started it.
+    pub requests: Option<Box<dyn Requests>>,
     pub pulse: Pulse,
     /// The thread that runs it, if it takes requests.
     pub thread: OnceLock<LoopThread>,
@@ -73,7 +74,7 @@ struct Watch {
 #[derive(Default)]
 struct Served {
     owner: Option<LocalPid>,
-    limits: RequestLimits,
+    requests: Option<Box<dyn Requests>>,
     choice: Option<Box<dyn ChooseRunner>>,
 }
 
@@ -107,17 +108,16 @@ impl NativeLoop {
     }
 
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns. It
-    /// accepts at most `limits` of requests. It rests, and `choice` finds a thread for it when it is
-    /// first woken.
+    /// rests, and `choice` finds a thread for it when it is first woken.
     pub fn for_requests(
         env: Env<'_>,
         policy: WaitPolicy,
-        limits: RequestLimits,
+        requests: Box<dyn Requests>,
         choice: Box<dyn ChooseRunner>,
     ) -> Result<Arc<Self>> {
         let served = Served {
             owner: Some(env.pid()),
-            limits,
+            requests: Some(requests),
             choice: Some(choice),
         };
         let native = Self::create(Driver::Python, policy, served)?;
@@ -144,7 +144,7 @@ impl NativeLoop {
             },
             policy,
             signals: Signals::default(),
-            requests: Requests::new(served.limits),
+            requests: served.requests,
             pulse: Pulse::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),
@@ -182,6 +182,26 @@ impl NativeLoop {
 
     pub fn is_orphaned(&self) -> bool {
         self.orphaned.load(Ordering::Acquire)
+    }
+
+    /// Whether its thread has to look at its requests.
+    pub fn has_requests(&self) -> bool {
+        self.requests
+            .as_ref()
+            .is_some_and(|requests| requests.any(self))
+    }
+
+    /// The loop is about to sleep.
+    pub fn monitor_callers(&self) {
+        if let Some(requests) = &self.requests {
+            requests.monitor_callers();
+        }
+    }
+
+    fn end_requests(&self, sender: Sender<'_>) {
+        if let Some(requests) = &self.requests {
+            requests.end(sender);
+        }
     }
 
     pub fn keeper_pid(&self) -> Option<LocalPid> {

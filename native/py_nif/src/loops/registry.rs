@@ -125,7 +125,12 @@ fn replace_default_loop(with: Weak<NativeLoop>) {
 /// The default loop, if it accepts requests.
 pub fn default_loop() -> Option<Arc<NativeLoop>> {
     let found = with_default_loop(Weak::upgrade);
-    found.filter(|native| native.requests.is_open())
+    found.filter(|native| {
+        native
+            .requests
+            .as_ref()
+            .is_some_and(|requests| requests.is_open())
+    })
 }
 
 /// Whether there is one, open or not: called for each request, where all schedulers at once would

@@ -34,6 +34,7 @@ use pool::Pool;
 
 use super::call::{Call, Code};
 use super::calls;
+use super::loop_requests::Refused;
 use super::plain_streams;
 use super::plain_streams::Slice;
 use super::request::Request;
@@ -41,7 +42,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::process::forked;
-use crate::loops::{NativeLoop, Refused};
+use crate::loops::NativeLoop;
 
 static CALLS: Pool = Pool::keeping(1);
 /// Finds functions, and whether they are coroutine functions, while calls hang on the call threads.

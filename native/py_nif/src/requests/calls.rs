@@ -17,6 +17,8 @@ use super::call_mailbox;
 use super::call_threads;
 use super::call_threads::{QueuedCall, interrupts};
 use super::function::Function;
+use super::loop_requests;
+use super::loop_requests::{LoopMessage, Refused};
 use super::plain;
 use super::plain::PlainArguments;
 use super::plain_streams::Slice;
@@ -29,7 +31,7 @@ use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::process::forked;
 use crate::cpython::{context, interrupt};
-use crate::loops::{LoopMessage, NativeLoop, Refused, registry};
+use crate::loops::{NativeLoop, registry};
 use crate::output::lines;
 use crate::questions::chain;
 
@@ -401,9 +403,11 @@ fn hand_over(call: &Call, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>
             return settle(request, home);
         }
     };
-    if let Err((why, LoopMessage::Await(_, value))) =
-        target.post(request, LoopMessage::Await(request.clone(), value.unbind()))
-    {
+    if let Err((why, LoopMessage::Await(_, value))) = loop_requests::post(
+        &target,
+        request,
+        LoopMessage::Await(request.clone(), value.unbind()),
+    ) {
         refuse(py, request, value.into_bound(py), why);
     }
 }
@@ -415,9 +419,7 @@ fn send_to_loop(py: Python<'_>, call: Call, home: Option<&Arc<NativeLoop>>) {
         return settle(&request, home);
     }
     let posted = loop_for(&call, home).and_then(|target| {
-        target
-            .post(&request, LoopMessage::Run(call))
-            .map_err(|(why, _)| why)
+        loop_requests::post(&target, &request, LoopMessage::Run(call)).map_err(|(why, _)| why)
     });
     if let Err(why) = posted {
         py.detach(|| request.fail(Sender::Thread, why.atom()));
@@ -490,6 +492,6 @@ fn report(py: Python<'_>, tag: rustler::Atom, request: &Ref<Request>, error: &Py
 pub fn settle(request: &Ref<Request>, home: Option<&Arc<NativeLoop>>) {
     request.ended();
     if let Some(home) = home {
-        home.requests.forget(request.id);
+        loop_requests::forget(home, request.id);
     }
 }

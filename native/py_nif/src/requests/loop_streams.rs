@@ -9,6 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use super::loop_requests;
 use super::request::{Next, Request};
 use crate::beam::resource::Ref;
 use crate::convert::named;
@@ -119,7 +120,7 @@ impl Sink {
     /// cancelled and the generator went on regardless, it ends here.
     fn check(&self, py: Python<'_>, next: Next) -> PyResult<bool> {
         let is_told = || {
-            let ends = |native: Arc<NativeLoop>| native.requests.is_ending();
+            let ends = |native: Arc<NativeLoop>| loop_requests::is_ending(&native);
             self.cancelled.get(py) || self.native.upgrade().is_none_or(ends)
         };
         match next {

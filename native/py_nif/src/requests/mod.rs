@@ -10,6 +10,7 @@
 //! | [`method`] | methods of objects that Erlang has by reference |
 //! | [`call_threads`] | the threads that run plain functions |
 //! | [`calls`] | finding the function, converting, calling, replying |
+//! | [`loop_requests`], [`unmonitored`] | the requests of a loop; those whose callers are not monitored yet |
 //! | [`on_loop`] | coroutines: requests on a loop's thread |
 //! | [`loop_streams`], [`plain_streams`] | streams of asynchronous and of plain generators |
 //! | [`call_mailbox`] | ending the mailbox of a call |
@@ -20,6 +21,7 @@ pub mod call_mailbox;
 pub mod call_threads;
 pub mod calls;
 pub mod function;
+pub mod loop_requests;
 pub mod loop_streams;
 pub mod method;
 pub mod on_loop;
@@ -28,3 +30,4 @@ pub mod plain;
 pub mod plain_streams;
 pub mod reports;
 pub mod request;
+pub mod unmonitored;

@@ -15,6 +15,8 @@ use super::call::{Call, Code};
 use super::call_threads;
 use super::call_threads::QueuedCall;
 use super::calls;
+use super::loop_requests;
+use super::loop_requests::{LoopMessage, LoopRequests};
 use super::loop_streams;
 use super::loop_streams::Sink;
 use super::plain_streams::Slice;
@@ -30,7 +32,6 @@ use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
-use crate::loops::LoopMessage;
 use crate::output::lines;
 
 /// Starts the requests that arrived since the last turn. Only errors that must end the loop are
@@ -38,14 +39,14 @@ use crate::output::lines;
 pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     // If there is nothing, which is nearly always, this reads one word.
-    if !slf
-        .get()
-        .with_native(py, |native| native.requests.any(native))
-    {
+    if !slf.get().with_native(py, |native| native.has_requests()) {
         return Ok(());
     }
     let native = &slf.get().native(py)?;
-    if native.requests.must_stop(native) {
+    let Some(requests) = LoopRequests::of(native) else {
+        return Ok(());
+    };
+    if requests.must_stop(native) {
         // `served.py` does the rest.
         slf.get().stopping.set(py, true);
     }
@@ -54,7 +55,7 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
         return Ok(());
     }
     let mut result = Ok(());
-    for message in native.requests.take() {
+    for message in requests.take() {
         let done = match message {
             LoopMessage::Run(call) => {
                 let request = call.request.clone();
@@ -233,8 +234,10 @@ fn follow(
         .request_tasks
         .with(py, |tasks| tasks.insert(request.id, request_task));
     slf.get().with_native(py, |native| {
-        native.requests.monitor_later(request.id);
-        true
+        LoopRequests::of(native).is_some_and(|requests| {
+            requests.monitor_later(request.id);
+            true
+        })
     });
     Ok(())
 }
@@ -367,7 +370,7 @@ impl TaskDone {
 fn forget(slf: &Bound<'_, Loop>, id: u64) {
     // Without counting a reference, because all schedulers that read it do.
     slf.get().with_native(slf.py(), |native| {
-        native.requests.forget(id);
+        loop_requests::forget(native, id);
         true
     });
 }

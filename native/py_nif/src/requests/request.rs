@@ -31,6 +31,7 @@ pub use flow::Next;
 
 use super::call::Name;
 use super::call_threads::interrupts;
+use super::loop_requests;
 use super::plain_streams;
 use super::reports;
 use crate::atoms;
@@ -41,7 +42,6 @@ use crate::beam::own_env::{EnvTerm, OwnEnv};
 use crate::beam::resource::{Monitor, Ref, Resource, TypeCell};
 use crate::convert::ResultOptions;
 use crate::loops::Origin;
-use crate::loops::registry;
 
 /// Where a request runs, which determines how it can be stopped.
 #[derive(Clone)]
@@ -239,9 +239,7 @@ impl Request {
         };
         match place {
             Some(RunsOn::Loop(id)) => {
-                if let Some(native) = registry::get(id) {
-                    native.requests.cancel(&native, self.id);
-                }
+                loop_requests::cancel(id, self.id);
             }
             // To be closed.
             Some(RunsOn::NoThread) => plain_streams::resume(self.id),
@@ -412,10 +410,9 @@ impl Ref<Request> {
             RunsOn::CallThread | RunsOn::LookupThread | RunsOn::NoThread => None,
         });
         let Some(id) = on_loop else { return };
-        match registry::get(id) {
-            Some(native) => native.requests.cancel(&native, self.id),
+        if !loop_requests::cancel(id, self.id) {
             // The loop has ended, and notifies this request, too.
-            None => self.fail(sender, atoms::cancelled()),
+            self.fail(sender, atoms::cancelled());
         }
     }
 

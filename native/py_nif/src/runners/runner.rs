@@ -157,7 +157,7 @@ impl RunnerThread<'_> {
         let Some(served_loop) = self.loops.get_mut(&id) else {
             return;
         };
-        served_loop.native.requests.monitor_callers();
+        served_loop.native.monitor_callers();
         let watches = served_loop.native.core.watched_len() > 0;
         let heard = !watches || served_loop.is_watched || watch(self.runner, served_loop);
         let next_look = (!heard).then(|| now_ns() + UNWATCHED_LOOK_NS);

@@ -101,7 +101,7 @@ impl ServedLoop {
         match begun() {
             Ok(served_loop) => {
                 served_loop.object.get().is_begun.set(py, true);
-                if native.requests.any(&native) {
+                if native.has_requests() {
                     // Init code that ran the loop may have consumed wake-ups for requests.
                     native.core.wake();
                 }

@@ -102,7 +102,9 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let native = this.native(py)?;
-    native.requests.monitor_callers_if_due(now);
+    if let Some(requests) = &native.requests {
+        requests.monitor_callers_if_due(now);
+    }
     let Some(mut steps) = this.wait_steps.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
             "This event loop is already running",

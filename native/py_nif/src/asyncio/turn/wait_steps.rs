@@ -203,7 +203,7 @@ impl WaitSteps {
 
     /// Sleeps until the VM, a timer or another thread wakes the thread.
     fn park(&mut self, native: &Arc<NativeLoop>, deadline: Option<u64>) -> Result<()> {
-        native.requests.monitor_callers();
+        native.monitor_callers();
         // The fd that the VM will watch. If the process has no fd left for it, nothing can be
         // watched either: then only a wake or the deadline can end the sleep.
         if native.core.open_set().is_err() {

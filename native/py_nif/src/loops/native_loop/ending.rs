@@ -32,7 +32,7 @@ impl NativeLoop {
         };
         registry::remove(self);
         self.signals.closed(sender);
-        self.requests.end(sender);
+        self.end_requests(sender);
         // A running loop cannot be closed in the core; its thread sees `is_closed`.
         let _ = self.core.life.close();
         self.core.parking.wake();

@@ -82,7 +82,7 @@ impl NativeLoop {
             // Its owner is dead: waiting callers get that as the reply, before the thread that runs
             // the loop cancels tasks, which would give other replies. That thread must leave the
             // loop first.
-            self.requests.end(sender);
+            self.end_requests(sender);
             self.orphaned.store(true, Ordering::Release);
             // The futures of a closed loop have no waiter.
             self.posts.close();

@@ -12,8 +12,7 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::Ref;
-use crate::loops::registry;
-use crate::requests::plain_streams;
+use crate::requests::{loop_requests, plain_streams};
 
 /// Guarded by the request's lock.
 pub struct Flow {
@@ -90,11 +89,7 @@ impl Request {
             }
         };
         match waits_at {
-            RunsOn::Loop(id) => {
-                if let Some(native) = registry::get(id) {
-                    native.requests.demand(&native, self.id);
-                }
-            }
+            RunsOn::Loop(id) => loop_requests::demand(id, self.id),
             RunsOn::NoThread => plain_streams::resume(self.id),
             // It runs, and so does not wait.
             RunsOn::CallThread | RunsOn::LookupThread => {}
