@@ -1,7 +1,8 @@
 """Does the wheel run what README shows, in an environment with nothing but it?
 
-It is built from what this project has built. The environment is a fresh one, with a plain
-interpreter; for pytest and uvicorn it also finds the packages of the tests.
+It is built from what this project has built. `scripts/try-wheel` does what a user would do first;
+without `--here` it does so in a bare Debian. The other tests have a fresh environment with a plain
+interpreter, which for pytest and uvicorn also finds the packages of the tests.
 """
 
 from __future__ import annotations
@@ -113,13 +114,14 @@ def test_the_wheel_is_small_and_names_no_place_of_this_machine(wheel):
     assert {"LICENSE", "RUST_CRATES"} <= set(licenses)
 
 
-def test_the_program_of_readme(installed, tmp_path):
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = page.split("\n## Python\n")[1]
-    program = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]
-    (tmp_path / "program.py").write_text(program)
-    ended = call(installed / "bin" / "erlang-loop", "program.py", folder=tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "b'hello\\n'\n6\n", "")
+def test_way_in(wheel):
+    """README's commands, and what needs no other package: see the script."""
+    script = ROOT / "scripts" / "try-wheel"
+    tried = subprocess.run(
+        [script, "--here", wheel], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert "wheel, from an empty folder to the end of README's program: " in tried.stdout
 
 
 def test_exit_code_environment_and_interpreter(installed):
@@ -178,47 +180,3 @@ def test_uvicorn(with_packages, tmp_path):
             server.wait(PATIENCE)
         finally:
             server.kill()
-
-
-def test_import_in_a_plain_interpreter(installed):
-    ended = call(installed / "bin" / "python", "-c", "import erlang_loop")
-    assert ended.returncode == 1
-    assert "run your program with `erlang-loop program.py`" in ended.stderr
-
-
-def test_doctor(installed):
-    ended = call(installed / "bin" / "erlang-loop", "--doctor")
-    assert ended.returncode == 0, ended.stdout
-    assert ended.stdout.endswith("\nno faults\n")
-
-
-def test_without_a_shared_libpython(installed):
-    program = (
-        "import sysconfig\n"
-        "sysconfig.get_config_vars().update(INSTSONAME='libpython3.so.9', LIBDIR='/nowhere')\n"
-        "import erlang_loop_node\n"
-        "erlang_loop_node.main()\n"
-    )
-    ended = call(installed / "bin" / "python", "-c", program)
-    assert ended.returncode == 1
-    sentence = r"erlang-loop: Python 3\.\d+ \(.*\) has no shared libpython: install .*\.\n"
-    assert re.fullmatch(sentence, ended.stderr)
-
-
-def test_another_folder_and_uninstall(wheel, tmp_path):
-    first = create_environment(tmp_path / "first")
-    before = contents(first)
-    install(first, wheel)
-    second = tmp_path / "a second one"
-    first.rename(second)
-    # The first line of bin/erlang-loop has the old folder, as in every script that pip installs.
-    ended = call(second / "bin" / "python", "-m", "erlang_loop_node", "-c", "print(6 * 7)")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "42\n", "")
-    second.rename(first)
-    pip(first, "uninstall", "--quiet", "--yes", "erlang_loop")
-    assert contents(first) == before
-
-
-def contents(folder: Path) -> set[Path]:
-    """The files: pip also removes a folder that was empty before."""
-    return {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()}
