@@ -36,12 +36,17 @@ wrong_types_raise_badarg(_Config) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     {ok, FdRef} = py_nif:add_reader(Loop, Read, 1),
     {ok, TimerRef} = py_nif:call_later(Loop, 3_600_000, 1),
+    {ok, Channel} = py_nif:channel_new(terms, 1, self()),
     Good = #{
         loop => Loop,
         fd_ref => FdRef,
         timer_ref => TimerRef,
         %% Given to the application's processes only; this is none.
         poll_set => make_ref(),
+        channel => Channel,
+        channel_type => terms,
+        token => undefined,
+        reference => make_ref(),
         fd => -1,
         id => 1,
         port => 0,
@@ -72,6 +77,7 @@ wrong_types_raise_badarg(_Config) ->
         Got =/= badarg
     ],
     ?assertEqual([], Wrong),
+    ok = py_nif:channel_close(Channel),
     ok = py_nif:event_loop_destroy(Loop),
     _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]].
 
@@ -86,7 +92,8 @@ not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
     References = [Ref || {K, Ref} <- [{loop, Loop}, {fd_ref, FdRef}], K =/= Kind],
     Common = References ++ [make_ref(), an_atom, 1.5, {1}, #{}, 1 bsl 64, <<1:3>>],
     Right = #{atom => [an_atom], interval => [1.5], map => [#{}]},
-    (Common -- maps:get(Kind, Right, [])) ++
+    TakesReferences = lists:member(Kind, [token, reference]),
+    [Term || Term <- Common -- maps:get(Kind, Right, []), not (TakesReferences andalso is_reference(Term))] ++
         case Kind of
             interval -> [0, 0.0, -0.5];
             port -> [-1, 65536, <<"1">>, []];

@@ -90,7 +90,11 @@ class Program:
 def wait_asleep(process: int) -> None:
     tasks = Path(f"/proc/{process}/task")
     while True:
-        states = {task.name: (task / "stat").read_text() for task in tasks.iterdir()}
+        states = {}
+        for task in tasks.iterdir():
+            # Threads that end are gone before their state can be read.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states[task.name] = (task / "stat").read_text()
         # In a python it is the first thread; in a node it has a name, which those it starts
         # inherit: the oldest.
         named = [int(task) for task, state in states.items() if "(python-main)" in state]

@@ -125,6 +125,7 @@ made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
 made(channel_type) -> any_term:pick([terms, bytes]);
 made(token) -> any_term:pick([undefined, make_ref()]);
+made(reference) -> make_ref();
 made(interval) -> any_term:pick([undefined, 0.001]);
 made(bins) -> [<<"x">>];
 made(map) -> #{x => 1};

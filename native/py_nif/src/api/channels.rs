@@ -25,36 +25,43 @@ fn channel_new<'a>(env: Env<'a>, kind: Atom, limit: usize, owner: LocalPid) -> N
     })
 }
 
-/// `token` is a reference, or an atom for a sender that does not wait.
+/// `token` is a reference, or `undefined` for a sender that does not wait.
 #[rustler::nif]
 fn channel_send<'a>(
     env: Env<'a>,
     channel: Ref<Channel>,
     item: Term<'a>,
     token: Term<'a>,
-) -> Term<'a> {
+) -> NifResult<Term<'a>> {
+    let token = match token.is_ref() {
+        true => Some(token),
+        false if token == atoms::undefined().to_term(env) => None,
+        false => return Err(rustler::Error::BadArg),
+    };
     let size = match channel.kind {
         Kind::Terms => 1,
         Kind::Bytes => match Binary::from_term(item) {
             // Python reads an empty piece as the end.
-            Ok(binary) if binary.is_empty() => return atoms::ok().encode(env),
+            Ok(binary) if binary.is_empty() => return Ok(atoms::ok().encode(env)),
             Ok(binary) => binary.len(),
-            Err(_) => return atoms::not_binary().encode(env),
+            Err(_) => return Ok(atoms::not_binary().encode(env)),
         },
     };
-    let token = (!token.is_atom()).then_some(token);
-    match channel.send(env, item, size, token) {
+    Ok(match channel.send(env, item, size, token) {
         Sent::Now => atoms::ok().encode(env),
         Sent::Full => atoms::full().encode(env),
         Sent::Later => atoms::wait().encode(env),
         Sent::Refused(end) => end.refusal(env),
-    }
+    })
 }
 
 /// Whether no message with this token will come.
 #[rustler::nif]
-fn channel_stop_waiting<'a>(channel: Ref<Channel>, token: Term<'a>) -> bool {
-    channel.stop_waiting(token)
+fn channel_stop_waiting<'a>(channel: Ref<Channel>, token: Term<'a>) -> NifResult<bool> {
+    if !token.is_ref() {
+        return Err(rustler::Error::BadArg);
+    }
+    Ok(channel.stop_waiting(token))
 }
 
 #[rustler::nif]
