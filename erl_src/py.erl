@@ -41,6 +41,7 @@
 -export([format/1, format_error/1]).
 -export([stream/3, stream/4, stream/5, demand/2]).
 -export([channel/0, channel/1]).
+-export([status/0]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
 -export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
@@ -591,6 +592,13 @@ channel() ->
 -spec channel(py_channel:options()) -> {ok, py_channel:channel()} | {error, noproc}.
 channel(Options) ->
     ?EXPLAINED([{channel_options, Options}], py_channel:open(Options)).
+
+%% @doc Returns what runs in Python now: the calls on call threads with their callers, ages and stacks,
+%% the queue, and the loops with their tasks and the chain of awaits of each. Needs no call thread. While
+%% one call into C keeps the GIL, the tasks are missing, and `missing' says so; everything else is there.
+-spec status() -> py_status:status().
+status() ->
+    py_status:status().
 
 %% @private
 -spec request(py_nif:request_target(), py_nif:call(), timeout() | options()) -> result().

@@ -19,6 +19,8 @@
 -export([get_loop/0, loop_ref/1]).
 %% For py and py_actor.
 -export([target/1, find/1]).
+%% For py_status.
+-export([registered_name/1, task_info/1]).
 %% For erlang_loop_app.
 -export([create_node_loop/0, destroy_node_loop/0]).
 
@@ -63,8 +65,13 @@
     state := running | waiting,
     %% The coroutine.
     runs := binary(),
-    %% Where it stands, outermost first.
-    stack := [#{file := binary(), line := pos_integer(), function := binary()}]
+    %% Where it stands: the whole chain of awaits, outermost first. Of more than 200 frames, the
+    %% middle is left out.
+    stack := [#{file := binary(), line := non_neg_integer(), function := binary()}],
+    %% The process that asked for it; before Python 3.12 not of tasks that other tasks have started.
+    caller := pid() | undefined,
+    %% For how long it has waited, if a process submitted it.
+    age_ms := non_neg_integer() | undefined
 }.
 
 -type lag() :: #{
@@ -276,20 +283,27 @@ tasks(Loop) ->
         {error, Reason} ->
             {error, Reason};
         {ok, Pid} ->
-            Call = {inline, <<"erlang_loop.served">>, <<"describe_tasks">>, [], #{}},
+            Call = {inline, <<"erlang_loop.tasks">>, <<"of_running_loop">>, [], #{}},
             case py:request(Pid, Call, 5000) of
                 {ok, Tasks} -> {ok, lists:map(fun task_info/1, Tasks)};
                 {error, Why} -> {error, Why}
             end
     end.
 
-task_info({Name, State, Runs, Stack}) ->
+%% @private
+-spec task_info(tuple()) -> task_info().
+task_info({Name, State, Runs, Stack, Caller, Age}) ->
     #{
+        caller => defined(Caller),
+        age_ms => defined(Age),
         name => Name,
         state => binary_to_existing_atom(State),
         runs => Runs,
         stack => [#{file => F, line => L, function => Fun} || {F, L, Fun} <- Stack]
     }.
+
+defined(none) -> undefined;
+defined(Value) -> Value.
 
 %% @doc Returns the loops that Erlang processes own, including the default loop if it exists.
 -spec which_loops() -> [{Name :: atom(), pid()}].
@@ -297,6 +311,10 @@ which_loops() ->
     Pids = py_nif:python_loop_owners() ++ py_remote:proxies(),
     [{registered_name(Pid), Pid} || Pid <- Pids].
 
+%% @private
+-spec registered_name(pid() | undefined) -> atom().
+registered_name(undefined) ->
+    undefined;
 registered_name(Pid) ->
     case process_info(Pid, registered_name) of
         {registered_name, Name} -> Name;

@@ -85,6 +85,8 @@
 ]).
 %% For py_watchdog.
 -export([watchdog_prepare/0, watchdog_look/1, watchdog_stacks/2, watchdog_interrupt/2]).
+%% For py_status.
+-export([status_calls/0, status_loops/0, status_tasks/1]).
 %% For py_questions.
 -export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
 %% For py_actor.
@@ -214,6 +216,9 @@
     watchdog_prepare/0,
     watchdog_look/1,
     watchdog_stacks/2,
+    status_calls/0,
+    status_loops/0,
+    status_tasks/1,
     watchdog_interrupt/2,
     output_started/1,
     output_stopped/0,
@@ -948,3 +953,27 @@ watchdog_stacks(_Token, _Patience) -> erlang:nif_error(not_loaded).
 -spec watchdog_interrupt(Id :: non_neg_integer(), Callback :: non_neg_integer()) ->
     ok | {error, closed | binary()}.
 watchdog_interrupt(_Id, _Callback) -> erlang:nif_error(not_loaded).
+
+%%% What runs now: see py_status
+
+%% The calls that run on call threads.
+%% @private
+-spec status_calls() ->
+    [{Function :: binary(), Caller :: pid(), Milliseconds :: non_neg_integer(), Thread :: integer()}].
+status_calls() -> erlang:nif_error(not_loaded).
+
+%% The loops that Python's threads run, and for how long each has been in its turn.
+%% @private
+-spec status_loops() ->
+    [
+        {Number :: pos_integer(), Owner :: pid() | undefined, Thread :: integer(),
+            Queued :: non_neg_integer(), Unanswered :: non_neg_integer(),
+            Milliseconds :: non_neg_integer() | none}
+    ].
+status_loops() -> erlang:nif_error(not_loaded).
+
+%% The tasks of all loops arrive as `{py_tasks, Token, {ok, [{Number, [Task]}]} | {error, Exception}}', as
+%% soon as a thread gets the GIL.
+%% @private
+-spec status_tasks(Token :: integer()) -> ok | {error, not_started | binary()}.
+status_tasks(_Token) -> erlang:nif_error(not_loaded).

@@ -286,6 +286,9 @@ def _call(
 def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) -> None:
     """`erlang.cast`"""
 
+def _caller_in(context: Context, /) -> Pid | None:
+    """The Erlang process that asked for the code that runs in this context."""
+
 def _protect() -> int:
     """`erlang.uninterruptible` begins. Returns a number for `_resume`."""
 
@@ -419,6 +422,9 @@ class Loop:
     def _call_before_sleep(self) -> None: ...
     def _close_native(self) -> None: ...
     def _counters(self) -> dict[str, int]: ...
+    @property
+    def _number(self) -> int: ...
+    def _request_tasks(self) -> list[tuple[Any, Pid, int]]: ...
     _debug: bool
     _stopping: bool
     _closed: bool

@@ -15,14 +15,11 @@ from typing import Any
 
 from erlang import sources
 
-from . import awaits, compat
+from . import compat
 from .loop import ErlangEventLoop
-from .placeholders import named
+from .tasks import Description, describe
 
 _numbers = itertools.count(1)
-
-#: Name, state, what it runs, and where it stands: (file, line, function), outermost first.
-Description = tuple[str, str, str, list[tuple[str, int, str]]]
 
 
 class Served:
@@ -113,33 +110,4 @@ async def _finish(loop: ErlangEventLoop, patience: float) -> list[Description]:
         _, left = await asyncio.wait(tasks, timeout=patience)
     finalizers = loop.create_task(loop.shutdown_asyncgens(), name="shutdown_asyncgens")
     _, unfinished = await asyncio.wait([finalizers], timeout=max(0.1, deadline - loop.time()))
-    return [_describe(task, "waiting") for task in left | unfinished]
-
-
-def describe_tasks() -> list[Description]:
-    """The tasks of the loop it runs on."""
-    loop = asyncio.get_running_loop()
-    current = asyncio.current_task(loop)
-    return [
-        _describe(task, "running" if task is current else "waiting")
-        for task in asyncio.all_tasks(loop)
-    ]
-
-
-def _describe(task: asyncio.Task[Any], state: str) -> Description:
-    coroutine = task.get_coro()
-    what = named(_name, coroutine)
-    stack = [
-        (_text(frame.f_code.co_filename), frame.f_lineno, _text(frame.f_code.co_name))
-        for frame in awaits.frames(coroutine)
-    ]
-    return (_text(task.get_name()), state, _text(what), stack)
-
-
-def _name(coroutine: object) -> str:
-    return getattr(coroutine, "__qualname__", None) or repr(coroutine)
-
-
-def _text(text: object) -> str:
-    """As Erlang can have it: a file's name need not be UTF-8, nor any other name."""
-    return str(text).encode("utf-8", "backslashreplace").decode()
+    return [describe(task) for task in left | unfinished]

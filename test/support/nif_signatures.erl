@@ -94,6 +94,7 @@ all() ->
         calls_thread => [size],
         calls_interrupt => [size],
         watchdog_stacks => [int, size],
+        status_tasks => [int],
         watchdog_interrupt => [size, size],
         output_started => [bool],
         output_done => [poll_set, size],

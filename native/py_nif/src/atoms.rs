@@ -84,6 +84,7 @@ rustler::atoms! {
     py_reply,
     py_stacks,
     py_stream,
+    py_tasks,
     data,
     late_failure,
     threads_taken,

@@ -10,7 +10,7 @@ use crate::io::transports::accept::Acceptor;
 use crate::io::transports::base::Transport;
 use pyo3::prelude::*;
 
-use super::asyncio::sleep;
+use super::asyncio::{origin, sleep};
 use super::erlang_module::{
     async_calls, calls as erlang_calls, channel as erlang_channel, mailbox as erlang_mailbox,
     messages as erlang_messages,
@@ -64,6 +64,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
     module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
+    module.add_function(wrap_pyfunction!(origin::_caller_in, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_protect, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_resume, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_unraisable_hook, module)?)?;

@@ -6,6 +6,7 @@ import functools
 import sys
 import threading
 import traceback
+import weakref
 from asyncio import base_events, format_helpers
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,16 @@ from .subprocesses import Children
 from .views.queues import ReadyView, ScheduledView
 from .views.selector import SelectorOnDemand, SelectorView
 from .views.transports import TransportView
+
+#: All loops, by the number of the native loop.
+_loops: weakref.WeakValueDictionary[int, ErlangEventLoop] = weakref.WeakValueDictionary()
+
+
+def all_loops() -> list[ErlangEventLoop]:
+    """The loops that are not closed. From any thread."""
+    # A list in one step: other threads may begin loops meanwhile.
+    loops = [reference() for reference in _loops.valuerefs()]
+    return [loop for loop in loops if loop is not None and not loop.is_closed()]
 
 
 class ErlangEventLoop(
@@ -70,6 +81,7 @@ class ErlangEventLoop(
         #: Made for the first one.
         self._children: Children | None = None
         self._watches_alarm = False
+        _loops[self._number] = self
 
     @functools.cached_property
     def _watcher(self) -> Any:

@@ -11,6 +11,7 @@
 //! | `mailboxes`, `channels` | messages and items to Python |
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
+//! | `status` | what runs now |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
 //! Wrong types raise `badarg` (the decoders do that); failure returns `{error, Reason}`.
@@ -28,6 +29,7 @@ mod questions;
 mod requests;
 mod routing;
 mod signals;
+mod status;
 mod test_sockets;
 mod timers;
 mod watchdog;

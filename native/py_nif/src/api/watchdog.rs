@@ -83,7 +83,8 @@ fn watchdog_interrupt(env: Env<'_>, id: u64, callback: u64) -> Term<'_> {
     started(env, stacks::interrupt(thread, callbacks, callback))
 }
 
-fn started(env: Env<'_>, result: std::io::Result<()>) -> Term<'_> {
+/// The result of a function that starts a thread.
+pub(super) fn started(env: Env<'_>, result: std::io::Result<()>) -> Term<'_> {
     match result {
         Ok(()) => atoms::ok().encode(env),
         Err(why) => (atoms::error(), Error::Python(why.to_string())).encode(env),

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::asyncio::loop_class::class::Loop;
+use crate::convert::Pid;
 use crate::cpython::context;
 use crate::loops::{Origin, Target};
 
@@ -94,6 +95,15 @@ pub fn new_context(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> 
     let before = CONTEXTS.with_borrow_mut(|contexts| contexts[place].replace(kept));
     drop(before);
     Ok(copy)
+}
+
+/// The process that asked for the code that runs in a context.
+#[pyfunction]
+#[pyo3(signature = (context, /))]
+pub fn _caller_in(context: &Bound<'_, PyAny>) -> PyResult<Option<Pid>> {
+    let value = context.call_method1("get", (variable(context.py())?,))?;
+    let origin = value.cast::<OriginObject>().ok();
+    Ok(origin.map(|origin| Pid::of(&origin.get().0.caller)))
 }
 
 /// The origin of the code that runs, if there is one.

@@ -6,8 +6,9 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
-use rustler::{Env, Term};
+use rustler::{Encoder, Env, LocalPid, Term};
 
+use crate::beam::own_env::OwnEnv;
 use crate::beam::terms::KeptTerm;
 
 /// Defines one Python class. Instances are equal if the terms are (`=:=`), and convert back to the
@@ -70,6 +71,13 @@ pub type CallFun =
 pub static CALL_FUN: OnceLock<CallFun> = OnceLock::new();
 
 opaque!(Pid, "An Erlang process, of this node or another.", "", {});
+impl Pid {
+    /// From any thread.
+    pub fn of(pid: &LocalPid) -> Self {
+        OwnEnv::new().with(|env| Pid::keep(pid.encode(env)))
+    }
+}
+
 opaque!(Ref, "An Erlang reference.", "#Ref", {});
 opaque!(Port, "An Erlang port.", "#Port", {});
 opaque!(

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use event_loop::now_ns;
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -229,6 +230,8 @@ fn follow(
     let request_task = RequestTask {
         task: asyncio_task.unbind(),
         sink: sink.map(Py::into_any),
+        origin: request.origin.clone(),
+        since: now_ns(),
     };
     slf.get()
         .request_tasks
@@ -250,7 +253,7 @@ fn coroutine_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 fn cancel(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
     let py = slf.py();
     match request_task(slf, id) {
-        Some(RequestTask { task, sink }) => {
+        Some(RequestTask { task, sink, .. }) => {
             if let Some(sink) = sink {
                 sink.cast_bound::<Sink>(py)?.get().cancelled(py);
             }
@@ -289,12 +292,7 @@ fn resume_stream(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
 
 fn request_task(slf: &Bound<'_, Loop>, id: u64) -> Option<RequestTask> {
     let py = slf.py();
-    slf.get().request_tasks.with(py, |tasks| {
-        tasks.get(&id).map(|found| RequestTask {
-            task: found.task.clone_ref(py),
-            sink: found.sink.as_ref().map(|sink| sink.clone_ref(py)),
-        })
-    })
+    (slf.get().request_tasks).with(py, |tasks| tasks.get(&id).map(|found| found.clone_ref(py)))
 }
 
 fn reply(slf: &Bound<'_, Loop>, request: &Ref<Request>, outcome: PyResult<Bound<'_, PyAny>>) {

@@ -22,6 +22,7 @@ use super::fd_table::FdTable;
 use super::loop_arguments;
 use super::loop_arguments::TakeRequests;
 use super::read_buffer::ReadBuffer;
+use super::request_tasks;
 use super::request_tasks::RequestTask;
 use crate::asyncio::handles::handle::{Call, Handle};
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
@@ -32,6 +33,7 @@ use crate::asyncio::turn::wait_steps::WaitSteps;
 use crate::beam::message;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::convert::Pid;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::cells::gil_value::GilValue;
@@ -442,6 +444,17 @@ impl Loop {
     /// What the loop has done so far.
     fn _counters(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<&'static str, u64>> {
         Ok(self.native(py)?.core.counters.snapshot().iter().collect())
+    }
+
+    /// The number of the native loop.
+    #[getter(_number)]
+    fn number(&self) -> u64 {
+        self.id
+    }
+
+    /// The tasks that Erlang waits for, from any thread: see [`request_tasks::listed`].
+    fn _request_tasks(&self, py: Python<'_>) -> Vec<(Py<PyAny>, Pid, u64)> {
+        (self.request_tasks).with(py, |tasks| request_tasks::listed(py, tasks))
     }
 
     // ---- garbage collection ----
