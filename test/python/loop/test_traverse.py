@@ -19,8 +19,6 @@ SOURCES = ROOT / "native" / "py_nif" / "src"
 
 #: Field: why nobody visits it.
 EXEMPT = {
-    "Loop.take_requests": "a function",
-    "Loop.native": "shared with Erlang: what it has queued is not the loop's alone",
     "DatagramTransport.peers": "tuples of str and int",
     "PyMailbox.mailbox": "shared with Erlang",
     "PyChannel.channel": "shared with Erlang",
@@ -119,6 +117,8 @@ for known_type in TYPES:
 
 def holds(type_of: str, near: Path, known: set[tuple[str, Path]]) -> bool:
     """Whether a value of this type keeps Python objects alive. `known`: types that do."""
+    if "fn(" in type_of or "'static" in type_of:
+        return False
     type_of = re.sub(r"\b(?:Weak|PhantomData|PyOnceLock)<[^<>]*(?:<[^<>]*>)?[^<>]*>", "", type_of)
     if "Py<" in type_of:
         return True

@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyString, PyTuple};
 
 use super::sys::socket_calls;
+use crate::asyncio::handles::io_object::{IoClass, IoObject};
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::fd_callbacks::watch_error;
-use crate::asyncio::loop_class::fd_table::Watcher;
 use crate::asyncio::loop_class::futures;
 use crate::asyncio::loop_class::read_buffer::READ_SIZE;
 use crate::cpython::cells::gil_cell::GilCell;
@@ -75,7 +75,7 @@ impl SockOperation {
     ) -> PyResult<Py<Self>> {
         let py = owner.py();
         let future = futures::create_future(owner)?;
-        let operation = Py::new(
+        let operation = Bound::new(
             py,
             SockOperation {
                 owner: owner.clone().unbind(),
@@ -88,9 +88,9 @@ impl SockOperation {
             },
         )?;
         operation.get().watch(py)?;
-        let watcher = Watcher::Operation(operation.clone_ref(py));
+        let watcher = IoObject::new(&operation);
         Loop::set_watcher(owner, fd, direction, watcher.into())?;
-        Ok(operation)
+        Ok(operation.unbind())
     }
 
     fn watch(&self, py: Python<'_>) -> PyResult<()> {
@@ -106,36 +106,6 @@ impl SockOperation {
         match self.what.mode() {
             Mode::ONESHOT => self.watch(py),
             _ => Ok(()),
-        }
-    }
-
-    /// Another watcher has replaced it on the fd; this operation must not end that watch.
-    pub fn replaced(&self, py: Python<'_>) {
-        self.watching.set(py, false);
-    }
-
-    /// The socket is ready. The turn calls this, also for a watch that may have ended since.
-    pub fn ready(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let this = slf.get();
-        if !this.watching.get(py) {
-            return Ok(());
-        }
-        let future = this.future.bind(py);
-        if future.call_method0(intern!(py, "done"))?.is_truthy()? {
-            // It was cancelled; the task that awaited it has not run yet.
-            this.finish(py);
-            return Ok(());
-        }
-        match this.attempt(py) {
-            Ok(Some(value)) => {
-                this.finish(py);
-                future
-                    .call_method1(intern!(py, "set_result"), (value,))
-                    .map(drop)
-            }
-            Ok(None) => this.watch_on(py).or_else(|error| this.fail(py, error)),
-            Err(error) => this.fail(py, error),
         }
     }
 
@@ -173,6 +143,41 @@ impl SockOperation {
             }
             What::Recv(file, most) => receive(self.owner.bind(py), file.fd(py), *most),
         }
+    }
+}
+
+impl IoClass for SockOperation {
+    fn ready(
+        slf: &Bound<'_, Self>,
+        _event_loop: &Bound<'_, Loop>,
+        _direction: Direction,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let this = slf.get();
+        if !this.watching.get(py) {
+            return Ok(());
+        }
+        let future = this.future.bind(py);
+        if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+            // It was cancelled; the task that awaited it has not run yet.
+            this.finish(py);
+            return Ok(());
+        }
+        match this.attempt(py) {
+            Ok(Some(value)) => {
+                this.finish(py);
+                future
+                    .call_method1(intern!(py, "set_result"), (value,))
+                    .map(drop)
+            }
+            Ok(None) => this.watch_on(py).or_else(|error| this.fail(py, error)),
+            Err(error) => this.fail(py, error),
+        }
+    }
+
+    /// This operation must not end the watch of the other one.
+    fn replaced(slf: &Bound<'_, Self>) {
+        slf.get().watching.set(slf.py(), false);
     }
 }
 

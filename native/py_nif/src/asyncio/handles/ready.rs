@@ -7,15 +7,13 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use super::handle::Handle;
-use crate::asyncio::loop_class::fd_table::Watcher;
-use crate::io::transports::base::Transport;
+use super::io_object::{IoObject, RunOnce};
 
 pub enum Item {
     Callback(Py<Handle>),
-    Io(Watcher, Direction),
-    /// A new transport begins to read, and its waiter is completed. True: what ran before it, which
-    /// is `connection_made`, queued nothing.
-    Start(Py<Transport>, Option<Py<PyAny>>, bool),
+    Io(IoObject, Direction),
+    /// True: what ran before it has queued nothing.
+    Once(Box<dyn RunOnce>, bool),
 }
 
 impl Item {
@@ -29,11 +27,8 @@ impl Item {
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Item::Callback(handle) => visit.call(handle),
-            Item::Io(watcher, _) => watcher.traverse(visit),
-            Item::Start(transport, waiter, _) => {
-                visit.call(transport)?;
-                visit.call(waiter)
-            }
+            Item::Io(object, _) => object.traverse(visit),
+            Item::Once(step, _) => step.traverse(visit),
         }
     }
 }

@@ -8,10 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::class::{Loop, nanoseconds};
-use super::fd_table::Watcher;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::turn::item;
-use crate::io::transports::base::Transport;
 
 /// Makes the loop call `loop._handler_blocked(source, seconds)` for handlers that ran that long;
 /// None: never.
@@ -48,7 +46,7 @@ pub fn run_timed(slf: &Bound<'_, Loop>, ready: Item, limit: u64) -> PyResult<()>
 /// no handle.
 pub fn run_debugged(
     slf: &Bound<'_, Loop>,
-    transport: &Bound<'_, Transport>,
+    transport: &Bound<'_, PyAny>,
     action: impl FnOnce() -> PyResult<()>,
 ) -> PyResult<()> {
     let started = now_ns();
@@ -61,12 +59,8 @@ pub fn run_debugged(
 /// The source to report: the callback itself, a transport, an operation on a socket.
 fn source(py: Python<'_>, item: &Item) -> Option<Py<PyAny>> {
     match item {
-        Item::Callback(handle) | Item::Io(Watcher::Callback(handle), _) => {
-            handle.get().callback(py)
-        }
-        Item::Io(Watcher::Transport(transport), _) | Item::Start(transport, ..) => {
-            Some(transport.clone_ref(py).into_any())
-        }
-        Item::Io(Watcher::Operation(operation), _) => Some(operation.clone_ref(py).into_any()),
+        Item::Callback(handle) => handle.get().callback(py),
+        Item::Io(object, _) => Some(object.object().clone_ref(py)),
+        Item::Once(step, _) => Some(step.source().clone_ref(py)),
     }
 }

@@ -24,7 +24,9 @@ use super::loop_arguments::TakeRequests;
 use super::read_buffer::ReadBuffer;
 use super::request_tasks;
 use super::request_tasks::RequestTask;
+use super::transports::Transports;
 use crate::asyncio::handles::handle::{Call, Handle};
+use crate::asyncio::handles::io_object::IoObject;
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
 use crate::asyncio::handles::timer_handle::Scheduled;
 use crate::asyncio::turn::priorities::Priorities;
@@ -40,8 +42,6 @@ use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::errors;
 use crate::cpython::interrupt::Interruptible;
 use crate::cpython::process::stacks;
-use crate::io::stream::transport::StreamTransport;
-use crate::io::transports::base::Transport;
 use crate::loops::Origin;
 use crate::loops::{LoopRef, NativeLoop, Pulse, registry};
 
@@ -64,6 +64,7 @@ pub struct Loop {
     pub timers: GilCell<TimerHeap<Scheduled>>,
     pub clock: GilValue<Clock>,
     pub fds: GilCell<FdTable>,
+    pub transports: GilCell<Transports>,
     /// Absent while a thread waits.
     pub wait_steps: GilCell<Option<Box<WaitSteps>>>,
     /// Whether something waits in `priorities`.
@@ -81,7 +82,7 @@ pub struct Loop {
     /// The callbacks, as the watchdog interrupts them.
     pub interruptible: Arc<Interruptible>,
     /// Transports with data that is sent at the end of the callback.
-    pub unflushed: GilCell<Vec<Py<StreamTransport>>>,
+    pub unflushed: GilCell<Vec<IoObject>>,
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
     pub request_tasks: GilCell<FxHashMap<u64, RequestTask>>,
@@ -163,6 +164,7 @@ impl Loop {
             timers: GilCell::default(),
             clock: GilValue::default(),
             fds: GilCell::default(),
+            transports: GilCell::default(),
             waits_since: GilValue::default(),
             before_sleep: GilValue::default(),
             has_prioritized: GilValue::default(),
@@ -258,30 +260,20 @@ impl Loop {
 
     /// All transports over sockets, with their fds.
     fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
-        self.fds.with(py, |fds| fds.transports(py))
+        self.transports.with(py, |transports| transports.all(py))
     }
 
-    /// Lists a transport that is not ours, or that was removed before.
-    fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = transport.py();
-        if let Ok(ours) = transport.cast::<Transport>() {
-            ours.get().listed.set(py, true);
-            if ours.get().is_watching(py) {
-                return Ok(());
-            }
-        }
+    pub fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
         let weak = PyWeakrefReference::new(transport)?.unbind();
-        drop(self.fds.with(py, |fds| fds.list(fd, weak)));
+        let transports = &self.transports;
+        drop(transports.with(transport.py(), |transports| transports.put(fd, weak)));
         Ok(())
     }
 
     /// False if there was none.
-    fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
-        let (taken, watched) = self
-            .fds
-            .with(py, |fds| (fds.unlist(fd), fds.watching_transport(py, fd)));
-        let unlisted = watched.is_some_and(|transport| transport.get().listed.replace(py, false));
-        taken.is_some() || unlisted
+    pub fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
+        let taken = self.transports.with(py, |transports| transports.take(fd));
+        taken.is_some()
     }
 
     // ---- the queues, for `_ready` and `_scheduled` (python/erlang_loop/loop/views/queues.py) ----
@@ -473,10 +465,12 @@ impl Loop {
         self.timers
             .try_visit(|timers| timers.iter().try_for_each(|timer| timer.traverse(visit)))?;
         self.unflushed
-            .try_visit(|unflushed| unflushed.iter().try_for_each(|one| visit.call(one)))?;
+            .try_visit(|unflushed| unflushed.iter().try_for_each(|one| one.traverse(visit)))?;
         self.request_tasks
             .try_visit(|tasks| tasks.values().try_for_each(|task| task.traverse(visit)))?;
         self.callers.try_visit(|callers| callers.traverse(visit))?;
+        self.transports
+            .try_visit(|transports| transports.traverse(visit))?;
         self.fds.try_visit(|fds| fds.traverse(visit))
     }
 
@@ -488,6 +482,7 @@ impl Loop {
         drop(self.request_tasks.replace(py, FxHashMap::default()));
         drop(self.callers.replace(py, Callers::default()));
         drop(self.fds.replace(py, FdTable::default()));
+        drop(self.transports.replace(py, Transports::default()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));
         drop(self.named_task.take(py));
     }

@@ -13,6 +13,7 @@ use super::class::{Loop, nanoseconds};
 use super::fd_callbacks::{fileno, known_fileno, watch_error};
 use super::fd_table::{Watched, Watcher};
 use crate::asyncio::handles::handle::{Call, Handle};
+use crate::asyncio::handles::io_object::IoObject;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::handles::timer_handle::{Scheduled, TimerHandle};
 use crate::cpython::arguments::Arguments;
@@ -20,7 +21,6 @@ use crate::cpython::errors;
 use crate::cpython::interrupt;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
-use crate::io::stream::transport::StreamTransport;
 use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
@@ -139,7 +139,7 @@ impl Loop {
         interrupt::end(py, &self.interruptible)
     }
 
-    pub fn flush_later(&self, py: Python<'_>, transport: Py<StreamTransport>) {
+    pub fn flush_later(&self, py: Python<'_>, transport: IoObject) {
         self.unflushed
             .with(py, |unflushed| unflushed.push(transport));
     }
@@ -169,7 +169,8 @@ impl Loop {
 
     /// The transport that an fd belongs to.
     pub fn transport_of(&self, py: Python<'_>, fd: RawFd) -> Option<Py<PyAny>> {
-        self.fds.with(py, |fds| fds.transport(py, fd))
+        self.transports
+            .with(py, |transports| transports.get(py, fd))
     }
 
     /// Registers a watcher whose fd the core watches already.
@@ -187,11 +188,7 @@ impl Loop {
         let Some(old) = old else { return Ok(()) };
         let cancelled = match &old.by {
             Watcher::Callback(handle) => Handle::cancel(handle.bind(py)),
-            Watcher::Operation(operation) => {
-                operation.get().replaced(py);
-                Ok(())
-            }
-            Watcher::Transport(_) => Ok(()),
+            Watcher::Io(object) => object.replaced(py),
         };
         old.drop_ref(py);
         cancelled

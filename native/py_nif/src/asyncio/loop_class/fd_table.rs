@@ -1,47 +1,35 @@
-//! What a loop knows of each fd: its watcher (a callback of `add_reader` or `add_writer`, a
-//! transport, or one operation of `loop.sock_recv` and similar methods), and the transport that
-//! owns it without watching it.
+//! The watchers of a loop's fds: a callback of `add_reader` or `add_writer`, a transport, or one
+//! operation of `loop.sock_recv` and similar methods.
 
 use std::os::fd::RawFd;
 
 use event_loop::{Direction, Ready};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::PyInt;
 use rustc_hash::FxHashMap;
 
 use crate::asyncio::handles::handle::Handle;
+use crate::asyncio::handles::io_object::IoObject;
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
-use crate::io::sock_operation::SockOperation;
-use crate::io::transports::base::Transport;
 
 pub enum Watcher {
     Callback(Py<Handle>),
-    Transport(Py<Transport>),
-    Operation(Py<SockOperation>),
+    Io(IoObject),
 }
 
 impl Watcher {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Watcher::Callback(handle) => Watcher::Callback(handle.clone_ref(py)),
-            Watcher::Transport(transport) => Watcher::Transport(transport.clone_ref(py)),
-            Watcher::Operation(operation) => Watcher::Operation(operation.clone_ref(py)),
-        }
-    }
-
     fn item(&self, py: Python<'_>, direction: Direction) -> Item {
         match self {
             Watcher::Callback(handle) => Item::Callback(handle.clone_ref(py)),
-            other => Item::Io(other.clone_ref(py), direction),
+            Watcher::Io(object) => Item::Io(object.clone_ref(py), direction),
         }
     }
 
-    pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Watcher::Callback(handle) => visit.call(handle),
-            Watcher::Transport(transport) => visit.call(transport),
-            Watcher::Operation(operation) => visit.call(operation),
+            Watcher::Io(object) => object.traverse(visit),
         }
     }
 }
@@ -67,8 +55,7 @@ impl Watched {
     pub fn drop_ref(self, py: Python<'_>) {
         match self.by {
             Watcher::Callback(handle) => handle.drop_ref(py),
-            Watcher::Transport(transport) => transport.drop_ref(py),
-            Watcher::Operation(operation) => operation.drop_ref(py),
+            Watcher::Io(object) => object.into_object().drop_ref(py),
         }
         if let Some(file) = self.file {
             file.drop_ref(py);
@@ -81,9 +68,12 @@ impl Watched {
     }
 }
 
-impl From<Watcher> for Watched {
-    fn from(by: Watcher) -> Self {
-        Watched { by, file: None }
+impl From<IoObject> for Watched {
+    fn from(object: IoObject) -> Self {
+        Watched {
+            by: Watcher::Io(object),
+            file: None,
+        }
     }
 }
 
@@ -91,9 +81,6 @@ impl From<Watcher> for Watched {
 struct Slot {
     reader: Option<Watched>,
     writer: Option<Watched>,
-    /// A transport that does not watch its fd. asyncio checks it, so that no other code reads from
-    /// the fd. It has no callback for its death: the next transport with this number replaces it.
-    transport: Option<Py<PyWeakrefReference>>,
 }
 
 impl Slot {
@@ -115,40 +102,15 @@ impl Slot {
         [&self.reader, &self.writer].into_iter().flatten()
     }
 
-    fn is_watched(&self) -> bool {
-        self.sides().next().is_some()
-    }
-
     fn is_empty(&self) -> bool {
-        !self.is_watched() && self.transport.is_none()
-    }
-
-    fn watching_transport(&self, py: Python<'_>) -> Option<Py<Transport>> {
-        self.sides()
-            .find_map(|side| match &side.by {
-                Watcher::Transport(transport) => Some(transport),
-                _ => None,
-            })
-            .filter(|transport| {
-                let transport = transport.get();
-                transport.kind.is_socket() && transport.listed.get(py)
-            })
-            .map(|transport| transport.clone_ref(py))
-    }
-
-    fn transport(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let listed = self.transport.as_ref();
-        match listed.and_then(|weak| weak.bind(py).upgrade()) {
-            Some(listed) => Some(listed.unbind()),
-            None => self.watching_transport(py).map(Py::into_any),
-        }
+        self.sides().next().is_none()
     }
 
     fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         for watched in [&self.reader, &self.writer].into_iter().flatten() {
             watched.traverse(visit)?;
         }
-        visit.call(&self.transport)
+        Ok(())
     }
 }
 
@@ -168,26 +130,6 @@ impl FdTable {
         let key = key(fd)?;
         let slot = self.0.get_mut(&key)?;
         let taken = slot.side_mut(direction).take();
-        if slot.is_empty() {
-            self.0.remove(&key);
-        }
-        taken
-    }
-
-    /// Lists a transport that does not watch its fd. Returns the one that was listed before.
-    pub fn list(
-        &mut self,
-        fd: RawFd,
-        transport: Py<PyWeakrefReference>,
-    ) -> Option<Py<PyWeakrefReference>> {
-        let slot = self.0.entry(key(fd)?).or_default();
-        slot.transport.replace(transport)
-    }
-
-    pub fn unlist(&mut self, fd: RawFd) -> Option<Py<PyWeakrefReference>> {
-        let key = key(fd)?;
-        let slot = self.0.get_mut(&key)?;
-        let taken = slot.transport.take();
         if slot.is_empty() {
             self.0.remove(&key);
         }
@@ -226,28 +168,9 @@ impl FdTable {
         }
     }
 
-    /// The socket transport that owns an fd.
-    pub fn transport(&self, py: Python<'_>, fd: RawFd) -> Option<Py<PyAny>> {
-        self.slot(fd)?.transport(py)
-    }
-
-    /// The transport that watches the fd.
-    pub fn watching_transport(&self, py: Python<'_>, fd: RawFd) -> Option<Py<Transport>> {
-        self.slot(fd)?.watching_transport(py)
-    }
-
-    /// All socket transports, with their fds.
-    pub fn transports(&self, py: Python<'_>) -> Vec<(RawFd, Py<PyAny>)> {
-        let transports = self.slots();
-        transports
-            .filter_map(|(fd, slot)| Some((fd, slot.transport(py)?)))
-            .collect()
-    }
-
     /// The watched fds, in ascending order.
     pub fn fds(&self) -> Vec<RawFd> {
-        let watched = self.slots().filter(|(_, slot)| slot.is_watched());
-        let mut fds: Vec<RawFd> = watched.map(|(fd, _)| fd).collect();
+        let mut fds: Vec<RawFd> = self.slots().map(|(fd, _)| fd).collect();
         fds.sort_unstable();
         fds
     }

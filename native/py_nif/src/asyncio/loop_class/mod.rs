@@ -6,6 +6,7 @@
 //! | [`methods`] | the methods that every callback calls |
 //! | [`core`](mod@core) | the loop for native code: queue a callback, watch an fd |
 //! | [`fd_table`], [`fd_callbacks`] | what is known of each fd; `add_reader` and `add_writer` |
+//! | [`transports`] | the transports by fd |
 //! | [`futures`] | creating futures and tasks |
 //! | [`clock`] | the loop's clock, which a program may replace |
 //! | [`signals`] | signal handlers |
@@ -26,3 +27,4 @@ pub mod methods;
 pub mod read_buffer;
 pub mod request_tasks;
 pub mod signals;
+pub mod transports;

@@ -231,7 +231,7 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     for _ in 0..count {
         let next = this.ready.with(py, |ready| {
             let mut next = ready.pop_front();
-            if let Some(Item::Start(_, _, alone)) = &mut next {
+            if let Some(Item::Once(_, alone)) = &mut next {
                 *alone = ready.len() + 1 == left;
             }
             left = ready.len();

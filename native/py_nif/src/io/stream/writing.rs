@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::transport::StreamTransport;
 use super::written::{as_bytes, piece_as_bytes};
+use crate::asyncio::handles::io_object::IoObject;
 use crate::cpython::errors::os_error;
 use crate::io::sys::socket_calls;
 use crate::io::sys::socket_calls::Stop;
@@ -44,7 +45,7 @@ impl StreamTransport {
             }
             this.writes_often.set(py, !first);
             this.flush_pending.set(py, true);
-            owner.get().flush_later(py, slf.clone().unbind());
+            owner.get().flush_later(py, IoObject::new(slf.as_super()));
         } else {
             this.writes_often.set(py, true);
         }

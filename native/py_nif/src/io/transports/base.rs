@@ -33,8 +33,6 @@ pub struct Transport {
     pub paused: GilValue<bool>,
     pub reading: GilValue<bool>,
     pub writing: GilValue<bool>,
-    /// Whether it is in the loop's `_transports`.
-    pub listed: GilValue<bool>,
     /// `connection_lost` is scheduled or done; counts writes after that.
     pub lost: GilValue<u32>,
     pub fd: RawFd,
@@ -82,7 +80,6 @@ impl Transport {
             paused: GilValue::default(),
             reading: GilValue::default(),
             writing: GilValue::default(),
-            listed: GilValue::new(true),
             lost: GilValue::default(),
             fd: file.fd(py),
             file: GilSlot::new(Some(file)),

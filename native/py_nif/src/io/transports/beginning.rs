@@ -1,14 +1,17 @@
 //! How a transport begins: `connection_made`, then reading, then completing its waiter.
 
 use event_loop::Direction;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::base::Transport;
 use super::kind::Kind;
 use super::server;
+use crate::asyncio::handles::io_object::RunOnce;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::loop_class::class::Loop;
+use crate::asyncio::turn::item;
 use crate::cpython::arguments::Arguments;
 use crate::cpython::context;
 use crate::cpython::method_calls::complete;
@@ -30,7 +33,7 @@ impl Transport {
             return Err(error);
         }
         if this.kind.is_socket() {
-            Self::list(slf)?;
+            owner.get()._put_transport(this.fd, slf.as_any())?;
         }
         if let Some(protocol) = this.protocol.cloned(py) {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
@@ -41,17 +44,20 @@ impl Transport {
             this.read_context
                 .replace(py, Some(context::copy_current(py)?)),
         );
-        let waiter = waiter.map(|waiter| waiter.clone().unbind());
+        let start = Start {
+            transport: slf.clone().into_any().unbind(),
+            waiter: waiter.map(|waiter| waiter.clone().unbind()),
+        };
         owner
             .get()
-            .push_item(py, Item::Start(slf.clone().unbind(), waiter, false));
+            .push_item(py, Item::Once(Box::new(start), false));
         Ok(())
     }
 
     /// The second step of the beginning, after `connection_made`. The waiter is completed in any
     /// case: if the fd cannot be watched, that is a separate error. `alone`: `connection_made`
     /// queued nothing that has to run before data arrives, as it would on asyncio.
-    pub fn start(
+    fn start(
         slf: &Bound<'_, Self>,
         waiter: Option<&Bound<'_, PyAny>>,
         alone: bool,
@@ -64,10 +70,37 @@ impl Transport {
             // The connection has no waiter, so no other callback comes between it and its data. The
             // first data of a client has usually arrived by now: this saves one turn per connection
             // (`bench/`: churn while busy).
-            Self::ready(slf, Direction::Read)?;
+            Self::handle(slf, Direction::Read)?;
             return Ok(());
         }
         waiter.map_or(Ok(()), complete)?;
         watched
+    }
+}
+
+/// A new transport begins to read, and its waiter is completed.
+struct Start {
+    transport: Py<PyAny>,
+    waiter: Option<Py<PyAny>>,
+}
+
+impl RunOnce for Start {
+    fn run(self: Box<Self>, event_loop: &Bound<'_, Loop>, alone: bool) -> PyResult<()> {
+        let py = event_loop.py();
+        let transport = self.transport.into_bound(py);
+        let transport = transport.cast::<Transport>()?;
+        let waiter = self.waiter.map(|waiter| waiter.into_bound(py));
+        item::run_as_callback(event_loop, transport, || {
+            Transport::start(transport, waiter.as_ref(), alone)
+        })
+    }
+
+    fn source(&self) -> &Py<PyAny> {
+        &self.transport
+    }
+
+    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.transport)?;
+        visit.call(&self.waiter)
     }
 }

@@ -54,7 +54,7 @@ impl Transport {
         if this.closing.get(py) {
             return Ok(());
         }
-        Self::flush(slf)?;
+        Self::flush_deferred(slf)?;
         if this.closing.replace(py, true) {
             // Sending failed just now, and has closed it.
             return Ok(());
@@ -77,7 +77,7 @@ impl Transport {
         let py = slf.py();
         let this = slf.get();
         if this.lost.get(py) == 0 {
-            Self::flush(slf)?;
+            Self::flush_deferred(slf)?;
         }
         // Checked again, because sending may have failed just now.
         if this.lost.get(py) > 0 {
@@ -105,6 +105,13 @@ impl Transport {
             Some(file) => file.close(py),
             None => Ok(()),
         };
+        if let Some(owner) = this.owner.cloned(py) {
+            let owner = owner.get();
+            let listed = owner.transport_of(py, this.fd);
+            if listed.is_some_and(|listed| listed.is(slf)) {
+                owner._take_transport(py, this.fd);
+            }
+        }
         let detached = match this.server.take(py) {
             Some(server) => server::detach(server.bind(py), slf),
             None => Ok(()),

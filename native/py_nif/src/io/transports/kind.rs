@@ -73,7 +73,7 @@ impl Transport {
     }
 
     /// Sends what waits only for the end of the callback.
-    pub fn flush(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub fn flush_deferred(slf: &Bound<'_, Self>) -> PyResult<()> {
         match slf.get().kind {
             Kind::Stream => StreamTransport::flush_deferred(slf.cast()?),
             _ => Ok(()),

@@ -2,12 +2,12 @@
 
 use event_loop::Direction;
 use pyo3::prelude::*;
-use pyo3::types::PyWeakrefReference;
 
 use super::base::Transport;
+use crate::asyncio::handles::io_object::{IoClass, IoObject};
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::fd_callbacks::{MODE, watch_error};
-use crate::asyncio::loop_class::fd_table::Watcher;
+use crate::asyncio::turn::item;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::context;
@@ -49,13 +49,7 @@ impl Transport {
         core.watch(this.fd, direction, 0, MODE)
             .map_err(watch_error)?;
         this.flag(direction).set(py, true);
-        let watcher = Watcher::Transport(slf.clone().unbind());
-        Loop::set_watcher(&owner, this.fd, direction, watcher.into())?;
-        if this.kind.is_socket() {
-            // The watch records the fd's owner.
-            drop(owner.get().fds.with(py, |fds| fds.unlist(this.fd)));
-        }
-        Ok(())
+        Loop::set_watcher(&owner, this.fd, direction, IoObject::new(slf).into())
     }
 
     pub fn unwatch(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
@@ -67,29 +61,11 @@ impl Transport {
         if let Some(owner) = this.owner.cloned(py) {
             drop(owner.get().remove_watcher(py, this.fd, direction));
         }
-        let unseen = !this.is_watching(py) && !this.closing.get(py);
-        match unseen && this.kind.is_socket() && this.listed.get(py) {
-            true => Self::list(slf),
-            false => Ok(()),
-        }
-    }
-
-    pub fn is_watching(&self, py: Python<'_>) -> bool {
-        self.reading.get(py) || self.writing.get(py)
-    }
-
-    /// Records the fd's owner in the loop while the transport does not watch it.
-    pub fn list(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let weak = PyWeakrefReference::new(slf)?.unbind();
-        let owner = slf.get().owner(py)?;
-        let old = owner.get().fds.with(py, |fds| fds.list(slf.get().fd, weak));
-        drop(old);
         Ok(())
     }
 
-    /// The fd is ready. The turn calls this, also for a watch that may have ended since.
-    pub fn ready(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
+    /// The fd is ready, or was when the turn began.
+    pub fn handle(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         let active = this.flag(direction).get(py) && this.lost.get(py) == 0;
@@ -127,5 +103,19 @@ impl Transport {
             Self::log_debug(slf, "%r resumes reading")?;
         }
         Ok(())
+    }
+}
+
+impl IoClass for Transport {
+    fn ready(
+        slf: &Bound<'_, Self>,
+        event_loop: &Bound<'_, Loop>,
+        direction: Direction,
+    ) -> PyResult<()> {
+        item::run_as_callback(event_loop, slf, || Self::handle(slf, direction))
+    }
+
+    fn flush(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::flush_deferred(slf)
     }
 }
