@@ -188,8 +188,10 @@ a_process_that_waits_survives_loading_the_module(_Config) ->
     ok = py_nif:event_loop_destroy(Loop).
 
 %% The VM forgets the module and the types of its references. The next call loads it again, in
-%% this process or in another.
+%% this process or in another. If that is still loading it, the VM would delete the entries of
+%% functions that are not there yet, and leave a module without functions: hence the wait.
 unload() ->
+    {module, py_nif} = code:ensure_loaded(py_nif),
     _ = code:purge(py_nif),
     true = code:delete(py_nif),
     _ = code:purge(py_nif),
