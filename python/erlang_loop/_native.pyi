@@ -635,3 +635,63 @@ class WritePipeTransport(PipeTransport, asyncio.Transport):
     def abort(self) -> None: ...
     @property
     def _conn_lost(self) -> int: ...
+
+class DisconnectedError(OSError):
+    """The client has gone: what is sent has no receiver."""
+
+@final
+class HttpServer:
+    """What the connections of an ASGI server share; called, a protocol for a new one."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        run: Callable[[dict[str, Any], HttpRequest], Coroutine[Any, Any, None]],
+        upgrade: Callable[[Any, dict[str, Any], bytes], None],
+        template: dict[str, Any],
+        *,
+        access_log: Callable[[dict[str, Any], int, float], None] | None = None,
+        notify: Callable[[str], None] | None = None,
+        default_headers: bytes = ...,
+        date_header: bool = True,
+        head_size: int = 65536,
+        body_size: int = 0,
+        concurrency: int = 0,
+        max_requests: int = 0,
+        head_time: int = 30,
+        keep_alive_time: int = 5,
+        disconnect_grace: int | None = None,
+    ) -> None: ...
+    def __call__(self) -> HttpConnection: ...
+    def counts(self) -> tuple[int, int, int]:
+        """Open connections, requests in progress, requests since the start."""
+    def drain(self, at_once: bool) -> None:
+        """Make the next response of each connection its last, and close idle ones `at_once`."""
+    def abort(self) -> None:
+        """Cancel what still runs, and close all connections."""
+    def _sweep(self) -> None: ...
+
+@final
+class HttpConnection(asyncio.Protocol):
+    """The protocol of one connection to an ASGI server."""
+
+    def connection_made(self, transport: Any) -> None: ...
+    def data_received(self, data: Buffer) -> None: ...
+    def eof_received(self) -> bool: ...
+    def connection_lost(self, error: BaseException | None) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def _advance(self) -> None: ...
+
+@final
+class HttpRequest:
+    """One request with its response."""
+
+    def receive(self) -> Coroutine[Any, Any, dict[str, Any]]: ...
+    def send(self, message: Any) -> Coroutine[Any, Any, None]: ...
+    def end(self) -> str | None:
+        """The application has returned or raised. Return what is missing of its response."""
+    @property
+    def disconnected(self) -> bool:
+        """Whether the client has gone."""
+    def _sent_file(self) -> None: ...

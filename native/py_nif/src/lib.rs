@@ -10,6 +10,7 @@
 //! | [`runners`] | which thread runs which loop |
 //! | [`asyncio`] | the loop class that Python sees, its handles, its turns |
 //! | [`io`] | from socket to protocol and back: transports, TLS, system calls |
+//! | [`http`] | the engine of the ASGI server: from bytes to an application's task and back |
 //! | [`requests`] | Erlang asks Python: from the request to its one reply |
 //! | [`questions`] | Python asks Erlang: from the question to its one reply |
 //! | [`mailboxes`] | messages and channels from Erlang processes to Python code |
@@ -33,6 +34,7 @@ mod convert;
 mod cpython;
 mod erlang_module;
 mod error;
+mod http;
 mod io;
 mod load;
 mod loops;

@@ -43,6 +43,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(methods::own_methods, module)?)?;
     add_transports(module)?;
     tls::add_classes(module)?;
+    crate::http::add_classes(module)?;
     module.add_function(wrap_pyfunction!(sleep::_erlang_sleep, module)?)?;
     module.add_class::<ChildProcess>()?;
     module.add_function(wrap_pyfunction!(

@@ -1,0 +1,31 @@
+"""An ASGI server on this loop: docs/serving.md.
+
+| module | contents |
+|---|---|
+| `config` | the options, and what they mean |
+| `importing` | the application, by its name |
+| `lifespan` | the application's start and its end |
+| `running` | one request in its task, and what becomes of its errors |
+| `server` | listening, draining, closing |
+| `sockets` | listening sockets |
+| `files` | `http.response.pathsend` |
+| `command` | `python -m erlang_loop.asgi` |
+
+Connections, requests and responses are native: `native/py_nif/src/http`.
+"""
+
+from erlang_loop._native import DisconnectedError
+from erlang_loop.asgi.config import Config
+from erlang_loop.asgi.importing import AppImportError, import_app
+from erlang_loop.asgi.lifespan import LifespanError
+from erlang_loop.asgi.server import Server, serve
+
+__all__ = [
+    "AppImportError",
+    "Config",
+    "DisconnectedError",
+    "LifespanError",
+    "Server",
+    "import_app",
+    "serve",
+]

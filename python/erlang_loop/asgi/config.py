@@ -1,0 +1,83 @@
+"""The options of a server. Names are those of uvicorn where they mean the same."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+LIFESPANS = ("auto", "on", "off")
+
+
+class ConfigError(ValueError):
+    """An option has a value that it cannot have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The options of one server. Times are in seconds, sizes in bytes; 0 is no limit."""
+
+    root_path: str = ""
+    lifespan: str = "auto"
+    access_log: bool = False
+    server_header: bool = True
+    date_header: bool = True
+    #: More headers of every response.
+    headers: Sequence[tuple[str, str]] = ()
+    backlog: int = 2048
+    #: Requests at a time; more get 503.
+    limit_concurrency: int = 0
+    #: After so many requests the server drains.
+    limit_max_requests: int = 0
+    limit_request_head: int = 64 * 1024
+    limit_request_body: int = 0
+    timeout_keep_alive: int = 5
+    timeout_request_head: int = 30
+    timeout_graceful_shutdown: float = 30.0
+    #: How long a request may go on after its client has gone; None: as long as it likes.
+    timeout_disconnect: int | None = None
+    ssl: ssl.SSLContext | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.lifespan not in LIFESPANS:
+            raise ConfigError(f"lifespan must be one of {', '.join(LIFESPANS)}")
+        if self.root_path and not self.root_path.startswith("/"):
+            raise ConfigError("root_path must begin with a slash")
+        for name in NUMBERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise ConfigError(f"{name} must be a number that is not negative")
+        if self.limit_request_head < 256:
+            raise ConfigError("limit_request_head must be at least 256")
+        for name, value in self.headers:
+            if not name or any(c in "\r\n\0" for c in name + value):
+                raise ConfigError(f"invalid header {name!r}")
+
+    @property
+    def default_headers(self) -> bytes:
+        """Header lines of every response."""
+        server = [("server", "erlang-loop")] if self.server_header else []
+        lines = [f"{name}: {value}\r\n" for name, value in [*server, *self.headers]]
+        return "".join(lines).encode("latin-1")
+
+
+NUMBERS = (
+    "backlog",
+    "limit_concurrency",
+    "limit_max_requests",
+    "limit_request_head",
+    "limit_request_body",
+    "timeout_keep_alive",
+    "timeout_request_head",
+    "timeout_graceful_shutdown",
+)
+NAMES = frozenset(option.name for option in fields(Config))
+
+
+def from_options(options: dict[str, Any]) -> Config:
+    """A Config of options by name; ConfigError names those that there are not."""
+    unknown = sorted(set(options) - NAMES)
+    if unknown:
+        raise ConfigError(f"unknown options: {', '.join(unknown)}")
+    return Config(**options)

@@ -1,0 +1,148 @@
+"""Listening, draining, closing: the life of one server on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from erlang_loop._native import HttpServer, Loop
+from erlang_loop.asgi.config import Config
+from erlang_loop.asgi.lifespan import Lifespan
+from erlang_loop.asgi.running import runner
+
+logger = logging.getLogger("erlang_loop.asgi")
+access_logger = logging.getLogger("erlang_loop.asgi.access")
+
+
+class Server:
+    """`start`, then `close`; in between, `drain` as often as you like."""
+
+    def __init__(self, app: Any, config: Config | None = None) -> None:
+        self.app = app
+        self.config = config or Config()
+        self.lifespan = Lifespan(app, self.config.lifespan)
+        #: Set when the server should end by itself: `limit_max_requests`.
+        self.finished = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._listeners: list[asyncio.Server] = []
+        self._native: HttpServer | None = None
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Runs the application's startup, then accepts connections. The sockets belong to the
+        caller: `close` does not close them."""
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, Loop):
+            raise RuntimeError("the server needs an ErlangEventLoop")
+        await self.lifespan.startup()
+        config = self.config
+        self._native = HttpServer(
+            loop,
+            runner(self.app),
+            refuse_websocket,
+            {
+                "asgi": {"version": "3.0", "spec_version": "2.4"},
+                "scheme": "http" if config.ssl is None else "https",
+                "root_path": config.root_path,
+                "state": self.lifespan.state,
+                "extensions": {"http.response.pathsend": {}, "http.response.trailers": {}},
+            },
+            access_log=log_access if config.access_log else None,
+            notify=self._notified,
+            default_headers=config.default_headers,
+            date_header=config.date_header,
+            head_size=config.limit_request_head,
+            body_size=config.limit_request_body,
+            concurrency=config.limit_concurrency,
+            max_requests=config.limit_max_requests,
+            head_time=config.timeout_request_head,
+            keep_alive_time=config.timeout_keep_alive,
+            disconnect_grace=config.timeout_disconnect,
+        )
+        for listener in sockets:
+            # A copy: closing the server leaves the caller's socket open, and its queue with it.
+            copy = listener.dup()
+            copy.setblocking(False)
+            make = (
+                loop.create_unix_server if listener.family == socket.AF_UNIX else loop.create_server
+            )
+            options: dict[str, Any] = {"sock": copy, "backlog": config.backlog}
+            if config.ssl is not None:
+                options["ssl"] = config.ssl
+            self._listeners.append(await make(self._native, **options))
+
+    def counts(self) -> dict[str, int]:
+        """How many connections are open, requests in progress, requests served."""
+        connections, active, served = self._native.counts() if self._native else (0, 0, 0)
+        return {"connections": connections, "active": active, "served": served}
+
+    async def drain(self, timeout: float | None = None, *, at_once: bool = True) -> bool:
+        """Accepts nothing more and waits until all connections have ended: whether they have.
+
+        Idle connections are closed `at_once`. Otherwise another server goes on with this
+        address: they may send one more request, whose response says that it is the last.
+        """
+        for listener in self._listeners:
+            listener.close()
+        if self._native is None:
+            return True
+        self._native.drain(at_once)
+        if self._native.counts()[0] == 0:
+            return True
+        try:
+            if timeout is None:
+                timeout = self.config.timeout_graceful_shutdown
+            await asyncio.wait_for(self._empty.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, timeout: float | None = None, *, at_once: bool = True) -> None:
+        """Drains, cancels what is left after the timeout, and runs the application's shutdown."""
+        if not await self.drain(timeout, at_once=at_once) and self._native is not None:
+            left = self._native.counts()[0]
+            logger.warning("%d connections have not ended in time and are closed", left)
+            self._native.abort()
+            # Requests that are cancelled run their finally blocks.
+            await self.drain(1.0)
+        await self.lifespan.shutdown()
+
+    def _notified(self, event: str) -> None:
+        (self._empty if event == "empty" else self.finished).set()
+
+
+def refuse_websocket(transport: Any, scope: dict[str, Any], rest: bytes) -> None:
+    """There are no WebSockets yet."""
+    transport.write(
+        b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    )
+    transport.close()
+
+
+def log_access(scope: dict[str, Any], status: int, seconds: float) -> None:
+    """One line for each response."""
+    client = scope["client"]
+    query = scope["query_string"]
+    target = scope["path"] + (f"?{query.decode('latin-1')}" if query else "")
+    access_logger.info(
+        '%s "%s %s HTTP/%s" %d %.1f ms',
+        f"{client[0]}:{client[1]}" if client else "-",
+        scope["method"],
+        # A log line is one line.
+        target.encode("unicode_escape").decode("ascii"),
+        scope["http_version"],
+        status,
+        seconds * 1000,
+    )
+
+
+async def serve(app: Any, sockets: Sequence[socket.socket], config: Config | None = None) -> None:
+    """Serves until it is cancelled, then closes."""
+    server = Server(app, config)
+    await server.start(sockets)
+    try:
+        await server.finished.wait()
+    finally:
+        await server.close()
