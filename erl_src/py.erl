@@ -33,7 +33,8 @@
 -module(py).
 
 -export([call/3, call/4, call/5]).
--export([eval/1, eval/2, eval/3, exec/1, exec/2]).
+-export([eval/1, eval/2, eval/3, eval/4, exec/1, exec/2, exec/3]).
+-export([namespace/0, namespace/1, namespaces/0, names/1]).
 -export([submit/3, submit/4, submit/5, await/1, await/2, yield/1, yield/2, cancel/1]).
 -export([cast/3, cast/4, cast/5]).
 -export([method/3, method/4, method/5, attr/2, attr/3, item/2, item/3]).
@@ -46,12 +47,15 @@
 %% For py_event_loop and py_stream.
 -export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
 
--export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0, exec_options/0]).
+-export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0]).
+-export_type([eval_options/0, exec_options/0, namespace/0, namespace_options/0, namespace_info/0]).
 -export_type([result/0, reason/0, object/0, task/0, stream/0]).
 
 -include("py_misuse.hrl").
 
 -define(TIMEOUT, 5000).
+-define(EVAL_OPTIONS, [timeout, loop, return, namespace, file, line]).
+-define(EXEC_OPTIONS, [timeout, loop, namespace, file, line]).
 %% Milliseconds.
 -define(AT_ONCE, 2).
 
@@ -80,7 +84,34 @@
 %% `await/2' has the timeout.
 -type submit_options() :: #{loop => py_event_loop:loop(), return => value | ref}.
 -type cast_options() :: #{loop => py_event_loop:loop()}.
--type exec_options() :: #{timeout => timeout(), loop => py_event_loop:loop()}.
+-type exec_options() :: #{
+    timeout => timeout(),
+    loop => py_event_loop:loop(),
+    %% Whose names the code uses. Default: the module `erlang_loop_shell', which the node shares.
+    namespace => namespace(),
+    %% The file and line in which the code begins, for tracebacks: `?FILE' and `?LINE'.
+    file => name(),
+    line => pos_integer()
+}.
+-type eval_options() :: #{
+    timeout => timeout(),
+    loop => py_event_loop:loop(),
+    return => value | ref,
+    namespace => namespace(),
+    file => name(),
+    line => pos_integer()
+}.
+%% What {@link namespace/0} returns; or any Python module, by reference.
+-type namespace() :: object().
+-type namespace_options() :: #{
+    %% For lists and tracebacks: Python's `__name__'. Default: `namespace_1' and so on.
+    name => name(),
+    %% The new namespace has the names that this one has now.
+    copy => namespace()
+}.
+-type namespace_info() :: #{
+    namespace := namespace(), name := binary(), names := [binary()], creator := pid()
+}.
 -type reason() ::
     timeout
     | cancelled
@@ -143,22 +174,44 @@ call(Module, Function, Args, Kwargs, Options) ->
 eval(Code) ->
     eval(Code, #{}, ?TIMEOUT).
 
-%% @equiv eval(Code, Variables, 5000)
--spec eval(code(), kwargs()) -> result().
+%% @doc As `eval(Code, Variables, 5000)' or `eval(Namespace, Code, #{}, 5000)'.
+-spec eval(code(), kwargs()) -> result();
+          (namespace(), code()) -> result().
+eval(Namespace, Code) when is_reference(Namespace) ->
+    eval(Namespace, Code, #{}, ?TIMEOUT);
 eval(Code, Variables) ->
     eval(Code, Variables, ?TIMEOUT).
 
-%% @doc Returns the value of an expression, which can use `Variables' and the names that
-%% {@link exec/1} has defined in the node's shell module, `erlang_loop_shell'. A coroutine is
-%% awaited.
--spec eval(code(), kwargs(), timeout() | options()) -> result().
+%% @doc Runs code and returns the value of its last expression, `none' if it ends with something else.
+%% The code can use `Variables' and the names of a namespace; what it assigns is in that namespace
+%% afterwards. Callers who name no namespace share `erlang_loop_shell'. `await' works outside of
+%% functions, too; a coroutine is awaited.
+%%
+%% ```
+%% {ok, 42} = py:eval("base = 6\nbase * n", #{n => 7}, #{file => ?FILE, line => ?LINE}),
+%% {ok, 6} = py:eval("base").
+%% '''
+%%
+%% With a namespace first: `eval(Namespace, Code, Variables, 5000)'.
+-spec eval(code(), kwargs(), timeout() | eval_options()) -> result();
+          (namespace(), code(), kwargs()) -> result().
+eval(Namespace, Code, Variables) when is_reference(Namespace) ->
+    eval(Namespace, Code, Variables, ?TIMEOUT);
 eval(Code, Variables, Options) ->
     ?EXPLAINED(
-        [
-            {code, Code}, {variables, Variables},
-            {{timeout_or_options, [timeout, loop, return]}, Options}
-        ],
+        [{code, Code}, {variables, Variables}, {{timeout_or_options, ?EVAL_OPTIONS}, Options}],
         request(default, {eval, text(Code), Variables}, Options)
+    ).
+
+%% @doc As {@link eval/3}, in a namespace.
+-spec eval(namespace(), code(), kwargs(), timeout() | eval_options()) -> result().
+eval(Namespace, Code, Variables, Options) ->
+    ?EXPLAINED(
+        [
+            {object, Namespace}, {code, Code}, {variables, Variables},
+            {{timeout_or_options, ?EVAL_OPTIONS -- [namespace]}, Options}
+        ],
+        request(default, {eval, text(Code), Variables}, py_options:within(Namespace, Options))
     ).
 
 %% @equiv exec(Code, 5000)
@@ -166,19 +219,85 @@ eval(Code, Variables, Options) ->
 exec(Code) ->
     exec(Code, ?TIMEOUT).
 
-%% @doc Runs statements in the node's shell module, `erlang_loop_shell': later calls, from any
-%% process, can use the names they define.
--spec exec(code(), timeout() | exec_options()) -> ok | {error, reason()}.
+%% @doc Runs code like {@link eval/3}, and returns no value. With a namespace first:
+%% `exec(Namespace, Code, 5000)'.
+-spec exec(code(), timeout() | exec_options()) -> ok | {error, reason()};
+          (namespace(), code()) -> ok | {error, reason()}.
+exec(Namespace, Code) when is_reference(Namespace) ->
+    exec(Namespace, Code, ?TIMEOUT);
 exec(Code, Options) ->
     ?EXPLAINED(
-        [{code, Code}, {{timeout_or_options, [timeout, loop]}, Options}],
+        [{code, Code}, {{timeout_or_options, ?EXEC_OPTIONS}, Options}], run_statements(Code, Options)
+    ).
+
+%% @doc As {@link exec/2}, in a namespace.
+-spec exec(namespace(), code(), timeout() | exec_options()) -> ok | {error, reason()}.
+exec(Namespace, Code, Options) ->
+    ?EXPLAINED(
+        [
+            {object, Namespace}, {code, Code},
+            {{timeout_or_options, ?EXEC_OPTIONS -- [namespace]}, Options}
+        ],
+        run_statements(Code, py_options:within(Namespace, Options))
+    ).
+
+run_statements(Code, Options) ->
+    %% They have no result.
+    is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+    case request(default, {exec, text(Code), #{}}, Options) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @equiv namespace(#{})
+-spec namespace() -> {ok, namespace()} | {error, reason()}.
+namespace() ->
+    namespace(#{}).
+
+%% @doc Creates a namespace, in which {@link exec/3} and {@link eval/4} run code: a Python module of
+%% its own. It is an object like others ({@link call/3} calls its functions), and lives as long as a
+%% process has the reference, or its code runs. See `docs/namespaces.md'.
+-spec namespace(namespace_options()) -> {ok, namespace()} | {error, reason()}.
+namespace(Options) ->
+    ?EXPLAINED(
+        [{{options, [name, copy]}, Options}],
         begin
-            %% It has no result.
-            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
-            case request(default, {exec, text(Code), #{}}, Options) of
-                {ok, _} -> ok;
-                {error, Reason} -> {error, Reason}
-            end
+            is_map(Options) andalso maps:size(maps:without([name, copy], Options)) =:= 0 orelse
+                error(badarg),
+            Arguments = maps:map(fun namespace_option/2, Options),
+            Call = {call, <<"erlang.namespaces">>, create, [self()], Arguments},
+            request(default, Call, #{return => ref})
+        end
+    ).
+
+namespace_option(name, Name) ->
+    name_text(Name);
+namespace_option(copy, Namespace) ->
+    _ = py_nif:object_type(Namespace),
+    Namespace.
+
+%% @doc Returns the namespaces of this node, with the names in them and the processes that created
+%% them.
+-spec namespaces() -> {ok, [namespace_info()]} | {error, reason()}.
+namespaces() ->
+    case call(<<"erlang.namespaces">>, existing, []) of
+        {ok, Found} ->
+            {ok, [
+                #{namespace => Namespace, name => Name, names => Names, creator => Creator}
+             || {Namespace, Name, Names, Creator} <- Found
+            ]};
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+%% @doc Returns the names in a namespace, in order, without those that every module has.
+-spec names(namespace()) -> {ok, [binary()]} | {error, reason()}.
+names(Namespace) ->
+    ?EXPLAINED(
+        [{object, Namespace}],
+        begin
+            _ = py_nif:object_type(Namespace),
+            request(default, {call, <<"erlang.namespaces">>, names, [Namespace], #{}}, ?TIMEOUT)
         end
     ).
 
@@ -601,7 +720,7 @@ status() ->
     py_status:status().
 
 %% @private
--spec request(py_nif:request_target(), py_nif:call(), timeout() | options()) -> result().
+-spec request(py_nif:request_target(), py_nif:call(), timeout() | eval_options()) -> result().
 request(default, Call, #{loop := _} = Options) ->
     case py_event_loop:target(Options) of
         {error, Reason} -> {error, Reason};
@@ -615,7 +734,7 @@ request(Target, Call, Options) ->
 
 %% @private
 %% @doc As request/3. `refused': the request has not been started, and never will be.
--spec request_once(py_nif:request_target(), py_nif:call(), timeout() | options()) ->
+-spec request_once(py_nif:request_target(), py_nif:call(), timeout() | eval_options()) ->
     result() | {refused, reason()}.
 request_once(Target, Call, #{} = Options) ->
     {Timeout, Rest} = py_options:take_timeout(Options),

@@ -24,6 +24,10 @@
     %% Of a module, or an object.
     | module_or_object
     | object
+    | namespace
+    | copy
+    | file
+    | line
     | args
     | kwargs
     | variables
@@ -110,6 +114,15 @@ problem(object, Value) when is_reference(Value) ->
     );
 problem(object, _) ->
     {wrong, "not a reference to a Python object: the option return => ref returns one"};
+problem(Option, Value) when Option =:= namespace; Option =:= copy ->
+    problem(object, Value);
+problem(file, Value) ->
+    problem(name, Value);
+problem(line, Value) ->
+    wrong_unless(
+        is_integer(Value) andalso Value > 0 andalso Value =< 10_000_000,
+        "not a line: a number from 1 to 10000000"
+    );
 problem(args, Value) when is_list(Value) ->
     wrong_unless(is_proper(Value), "not a proper list");
 problem(args, _) ->

@@ -6,13 +6,19 @@
 %% `badarg' for those that it does not know; `py_misuse' says which one is wrong.
 -module(py_options).
 
--export([take_timeout/1, with/2]).
+-export([take_timeout/1, with/2, within/2]).
 
 -export_type([sent/0]).
 
 -define(TIMEOUT, 5000).
 
--type sent() :: #{return => value | ref}.
+-type sent() :: #{
+    return => value | ref,
+    %% Only for code.
+    namespace => py:namespace(),
+    file => py:name(),
+    line => pos_integer()
+}.
 
 %% @doc The timeout, and the other options.
 -spec take_timeout(#{atom() => term()}) -> {timeout(), #{atom() => term()}}.
@@ -26,3 +32,12 @@ take_timeout(Options) ->
 -spec with(#{atom() => term()}, py_nif:call()) -> py_nif:call().
 with(Options, Call) when map_size(Options) =:= 0 -> Call;
 with(Options, Call) -> {with, Options, Call}.
+
+%% @doc The options of a request for code in this namespace.
+-spec within(py:namespace(), timeout() | #{atom() => term()}) -> #{atom() => term()}.
+within(Namespace, #{} = Options) when not is_map_key(namespace, Options) ->
+    Options#{namespace => Namespace};
+within(_, #{}) ->
+    error(badarg);
+within(Namespace, Timeout) ->
+    #{namespace => Namespace, timeout => Timeout}.

@@ -95,6 +95,8 @@ request_once(Proxy, Call, Timeout) ->
 %% References to Python objects are resources of the node whose Python has the objects.
 begin_request(_Proxy, {with, #{return := ref}, _}) ->
     {error, {no_reference, remote}};
+begin_request(_Proxy, {with, #{namespace := _}, _}) ->
+    {error, {no_reference, remote}};
 begin_request(Proxy, Call) ->
     ok = well_formed(Call),
     case agent(Proxy) of

@@ -33,6 +33,10 @@ defmodule ErlangLoop do
   @type name :: atom | String.t() | charlist
   @type result :: {:ok, term} | {:error, PythonError.t() | ErlangLoop.Error.t()}
   @type options :: keyword
+  @typedoc "See `namespace/1`."
+  @type namespace :: reference
+
+  @code_options [:loop, :namespace, :file, :line]
 
   @doc """
   Calls a Python function and waits for its result.
@@ -81,16 +85,23 @@ defmodule ErlangLoop do
   end
 
   @doc """
-  Returns the value of a Python expression, which can use `variables` and the names that `exec/2` has
-  defined. Options: `:timeout`, `:none`.
+  Runs Python code and returns the value of its last expression. The code can use `variables` and the
+  names of a namespace, and what it assigns is in that namespace afterwards. `await` works outside of
+  functions, too.
+
+  Options: `:timeout`, `:none`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
+  `:line`, where the code stands, for tracebacks.
 
       iex> ErlangLoop.eval("n * 7", n: 6)
       {:ok, 42}
+      iex> ErlangLoop.eval("import asyncio\\nawait asyncio.sleep(0, n)", n: 1)
+      {:ok, 1}
   """
   @spec eval(String.t(), keyword | map, options) :: result
   def eval(code, variables \\ [], options \\ []) do
-    options = Options.check(options, [:timeout, :none])
-    result(:py.eval(code, Options.map(:variables, variables), options.timeout), options.none)
+    options = Options.check(options, [:timeout, :none | @code_options])
+    variables = Options.map(:variables, variables)
+    result(:py.eval(code, variables, code_options(options)), options.none)
   end
 
   @doc "Like `eval/3`, but returns the value or raises."
@@ -98,8 +109,8 @@ defmodule ErlangLoop do
   def eval!(code, variables \\ [], options \\ []), do: value!(eval(code, variables, options))
 
   @doc """
-  Runs Python statements, whose names all later calls of `exec/2` and `eval/3` can use, from any
-  process. Option: `:timeout`.
+  Runs Python statements. Later calls of `exec/2` and `eval/3` with the same namespace, or without one,
+  can use the names that they define, from any process. Options: as for `eval/3`, without `:none`.
 
       iex> ErlangLoop.exec("def twice(x):\\n    return 2 * x")
       :ok
@@ -108,12 +119,42 @@ defmodule ErlangLoop do
   """
   @spec exec(String.t(), options) :: :ok | {:error, Exception.t()}
   def exec(code, options \\ []) do
-    done(:py.exec(code, Options.check(options, [:timeout]).timeout))
+    options = Options.check(options, [:timeout | @code_options])
+    done(:py.exec(code, code_options(options)))
   end
 
   @doc "Like `exec/2`, but raises the exception."
   @spec exec!(String.t(), options) :: :ok
   def exec!(code, options \\ []), do: done!(exec(code, options))
+
+  @doc """
+  Creates a namespace: names for the code of those who have the reference, for the option `:namespace`. It
+  is a Python module; its functions can be called, too. See `docs/namespaces.md`.
+
+  Options: `:name`, for tracebacks and lists; `:copy`, a namespace whose names the new one has, too.
+
+      iex> {:ok, namespace} = ErlangLoop.namespace(name: "tax")
+      iex> ErlangLoop.exec("def net(x): return x / 1.25", namespace: namespace)
+      :ok
+      iex> ErlangLoop.eval("net(gross)", [gross: 100], namespace: namespace)
+      {:ok, 80.0}
+      iex> ErlangLoop.call(namespace, :net, [50])
+      {:ok, 40.0}
+      iex> ErlangLoop.names(namespace)
+      {:ok, ["net"]}
+  """
+  @spec namespace(name: name, copy: namespace) :: {:ok, namespace} | {:error, Exception.t()}
+  def namespace(options \\ []) do
+    result(:py.namespace(Options.map(:options, options)), :none)
+  end
+
+  @doc "Like `namespace/1`, but returns the namespace or raises."
+  @spec namespace!(name: name, copy: namespace) :: namespace
+  def namespace!(options \\ []), do: value!(namespace(options))
+
+  @doc "The names in a namespace."
+  @spec names(namespace) :: {:ok, [String.t()]} | {:error, Exception.t()}
+  def names(namespace), do: result(:py.names(namespace), :none)
 
   @doc """
   Calls a function without waiting and discards the result. The call continues if the calling process
@@ -257,6 +298,15 @@ defmodule ErlangLoop do
   @doc false
   def value!({:ok, value}), do: value
   def value!({:error, exception}), do: raise(exception)
+
+  defp code_options(options) do
+    given = Map.take(options, [:timeout, :namespace, :file, :line])
+
+    case options.target do
+      :default -> given
+      {:loop, loop} -> Map.put(given, :loop, loop)
+    end
+  end
 
   defp result({:ok, value}, none), do: {:ok, Options.none(value, none)}
   defp result({:error, reason}, _none), do: {:error, exception(reason)}

@@ -89,8 +89,8 @@ defmodule ErlangLoop.CallTest do
     raises.("there are both :loop and :pool", loop: :a, pool: :b)
     raises.("must be a keyword list, and are %{timeout: 1}", %{timeout: 1})
 
-    assert_raise ArgumentError, ~r/no option :loop here/, fn ->
-      ErlangLoop.eval("1", [], loop: :a)
+    assert_raise ArgumentError, ~r/no option :pool here/, fn ->
+      ErlangLoop.eval("1", [], pool: :a)
     end
 
     assert_raise ArgumentError, fn -> ErlangLoop.call(:math, :sqrt, 5) end
@@ -99,6 +99,23 @@ defmodule ErlangLoop.CallTest do
   test "a cast is done, and an exception of it is not the caller's" do
     assert :ok = ErlangLoop.cast!(:builtins, :len, [[]])
     assert_raise ArgumentError, fn -> ErlangLoop.cast(:math, :sqrt, [1], timeout: 1) end
+  end
+
+  test "code in a namespace, on a loop, at a place" do
+    namespace = ErlangLoop.namespace!(name: :mine)
+    options = [namespace: namespace, file: "lib/a.ex", line: 7]
+    :ok = ErlangLoop.exec!("def f(x):\n    return 1 / x", options)
+    loop = start_supervised!({ErlangLoop.Loop, []})
+    code = "import asyncio\nawait asyncio.sleep(0, f(x))"
+    assert ErlangLoop.eval!(code, [x: 2], namespace: namespace, loop: loop) == 0.5
+    {:error, error} = ErlangLoop.eval("f(x)", [x: 0], options)
+    assert [%{line: 7}, %{file: "lib/a.ex", line: 8, source: "return 1 / x"}] = error.traceback
+    assert {:ok, copy} = ErlangLoop.namespace(copy: namespace)
+    assert ErlangLoop.names(copy) == {:ok, ["asyncio", "f"]}
+
+    assert_raise ArgumentError, ~r/:namespace is :mine/, fn ->
+      ErlangLoop.eval("1", [], namespace: :mine)
+    end
   end
 
   test "exec raises, too" do

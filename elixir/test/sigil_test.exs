@@ -116,8 +116,25 @@ defmodule ErlangLoop.SigilTest do
     assert %{line: 5, file: "here.exs"} = error
     assert Exception.message(error) =~ "Python: invalid syntax"
     assert_raise SyntaxError, ~r/'return' outside function/, fn -> compile("~P\"return 1\"") end
-    assert_raise ArgumentError, ~r/no modifiers/, fn -> compile("~P\"1\"x") end
+    assert_raise ArgumentError, ~r/no modifier but n/, fn -> compile("~P\"1\"x") end
     assert_raise CompileError, ~r/a literal text/, fn -> compile("x = 1; sigil_PY(x, [])") end
+  end
+
+  test "blocks in a namespace share names" do
+    namespace = ErlangLoop.namespace!()
+    step = 2
+
+    ~P"""
+    import math
+    def advance(): return math.floor(place) + step
+    place = 1.5
+    """n
+
+    assert {~P"advance()"n, place} == {3, 1.5}
+    place = 10
+    assert ~P"advance() + place"n == 22
+    assert {:ok, ["advance", "math", "place", "step"]} = ErlangLoop.names(namespace)
+    assert_raise ErlangLoop.PythonError, ~r/'math' is not defined/, fn -> ~P"math" end
   end
 
   test "the compiler does not warn of variables that are not used" do

@@ -7,7 +7,6 @@ reads and those that it assigns. `run` is what the compiled module calls in the 
 from __future__ import annotations
 
 import ast
-import linecache
 import symtable
 import sys
 import types
@@ -43,25 +42,29 @@ def names(source: str) -> tuple[set[str], set[str]]:
 
 
 def run(
-    source: str, file: str, line: int, variables: dict[str, Any], wanted: list[str]
+    source: str,
+    file: str,
+    line: int,
+    variables: dict[str, Any],
+    wanted: list[str],
+    namespace: types.ModuleType | None = None,
 ) -> Outcome | Coroutine[Any, Any, Outcome]:
     """Runs the code, which begins at this line of an Elixir file; returns the variables `wanted`.
 
-    A coroutine if the code has an `await` outside of functions: then all of it runs on a loop.
+    Without a namespace, the names that it assigns are forgotten. A coroutine if the code has an
+    `await` outside of functions: then all of it runs on a loop.
     """
-    tree = ast.parse(source, file)
-    ast.increment_lineno(tree, line - 1)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    codes = [_compile(tree, file, "exec")]
-    if isinstance(last, ast.Expr):
-        codes.append(_compile(ast.Expression(last.value), file, "eval"))
-    shell = sys.modules.get("erlang_loop_shell")
-    space = {**(vars(shell) if shell else {}), "__name__": "__elixir__", **variables}
-    # The file may be newer than its last traceback.
-    linecache.checkcache(file)
-    functions = [types.FunctionType(code, space) for code in codes]
-    if any(code.co_flags & CO_COROUTINE for code in codes):
-        return _awaited(functions, codes, space, wanted)
+    from erlang.snippets import parts
+
+    if namespace is None:
+        shell = sys.modules.get("erlang_loop_shell")
+        space = {**(vars(shell) if shell else {}), "__name__": "__elixir__"}
+    else:
+        space = vars(namespace)
+    space.update(variables)
+    functions = parts(source, file, line, True, space)
+    if any(function.__code__.co_flags & CO_COROUTINE for function in functions):
+        return _awaited(functions[0](), space, wanted)
     value = None
     for function in functions:
         value = function()
@@ -71,24 +74,10 @@ def run(
 CO_COROUTINE = 0x80
 
 
-def _compile(tree: ast.Module | ast.Expression, file: str, mode: str) -> types.CodeType:
-    code = compile(tree, file, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    assert isinstance(code, types.CodeType)
-    return code
-
-
 async def _awaited(
-    functions: list[types.FunctionType],
-    codes: list[types.CodeType],
-    space: dict[str, Any],
-    wanted: list[str],
+    coroutine: Coroutine[Any, Any, Any], space: dict[str, Any], wanted: list[str]
 ) -> Outcome:
-    value = None
-    for function, code in zip(functions, codes):
-        value = function()
-        if code.co_flags & CO_COROUTINE:
-            value = await value
-    return _outcome(value, space, wanted)
+    return _outcome(await coroutine, space, wanted)
 
 
 def _outcome(value: Any, space: dict[str, Any], wanted: list[str]) -> Outcome:

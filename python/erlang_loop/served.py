@@ -96,7 +96,7 @@ def _compile(name: str, init: str) -> CodeType:
     except SyntaxError as error:
         sources.complete(error, init)
         raise
-    sources.keep(file, init, code)
+    sources.keep(file, init, [code])
     return code
 
 

@@ -33,6 +33,10 @@ defmodule ErlangLoop.Options do
   defp valid(:none, none) when none in [nil, :none], do: {:none, none}
   defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}
 
+  defp valid(:namespace, namespace) when is_reference(namespace), do: {:namespace, namespace}
+  defp valid(:file, file) when is_binary(file), do: {:file, file}
+  defp valid(:line, line) when line in 1..10_000_000, do: {:line, line}
+
   defp valid(:timeout, timeout)
        when timeout == :infinity or (is_integer(timeout) and timeout in 0..0xFFFFFFFF),
        do: {:timeout, timeout}
@@ -45,6 +49,9 @@ defmodule ErlangLoop.Options do
   defp expected(:pool), do: "the name of a pool"
   defp expected(:none), do: "nil or :none"
   defp expected(:demand), do: "a positive integer"
+  defp expected(:namespace), do: "a reference that namespace/1 returned"
+  defp expected(:file), do: "a path"
+  defp expected(:line), do: "a number from 1 to 10,000,000"
   defp expected(:timeout), do: "a number of milliseconds or :infinity"
 
   @doc "A map, which may be written as a keyword list."

@@ -31,7 +31,16 @@ defmodule ErlangLoop.Sigil do
 
   `await` works, outside of functions, too: the code then runs on the default loop. Otherwise it runs on
   a call thread, as a plain function does. It can use the names that `ErlangLoop.exec/2` has defined; its
-  own are forgotten. An exception is raised as `ErlangLoop.PythonError`; its traceback names the lines of
+  own are forgotten. With the modifier `n` the code runs in the namespace (`ErlangLoop.namespace/1`) in the
+  variable `namespace`: it uses the names there and leaves its own there.
+
+      iex> import ErlangLoop.Sigil
+      iex> namespace = ErlangLoop.namespace!()
+      iex> sigil_PY("import math\ndef area(r): return math.pi * r**2", [?n])
+      iex> sigil_PY("round(area(2), 2)", [?n])
+      12.57
+
+  An exception is raised as `ErlangLoop.PythonError`; its traceback names the lines of
   the Elixir file. There is no timeout: for that, put the code into a function for `ErlangLoop.call/4`.
 
   The compiler of Elixir runs the interpreter that erlang_loop was built with, which finds the names and
@@ -45,14 +54,15 @@ defmodule ErlangLoop.Sigil do
   defmacro sigil_P(code, modifiers), do: block(code, modifiers, __CALLER__)
 
   defp block(code, modifiers, caller) do
-    if modifiers != [], do: raise(ArgumentError, "~PY has no modifiers")
+    modifiers in [[], ~c"n"] or raise ArgumentError, "~PY has no modifier but n"
     {code, line} = code(code, caller)
     {reads, assigns} = names(code, line, caller)
     # Hygienic variables of macros have another context than nil.
     here = for {name, nil} <- Macro.Env.vars(caller), do: name
     passed = for name <- here, name in reads or name in assigns, do: name
     assigns = Enum.filter(assigns, &variable?/1)
-    variables = {:%{}, [], for(name <- passed, do: {name, Macro.var(name, nil)})}
+    variables = {:%{}, [], for(name <- passed, do: {Atom.to_string(name), Macro.var(name, nil)})}
+    namespace = if modifiers == ~c"n", do: Macro.var(:namespace, nil)
 
     quote do
       {value, assigned} =
@@ -61,7 +71,8 @@ defmodule ErlangLoop.Sigil do
           unquote(Path.relative_to_cwd(caller.file)),
           unquote(line),
           unquote(variables),
-          unquote(Enum.map(assigns, &Atom.to_string/1))
+          unquote(Enum.map(assigns, &Atom.to_string/1)),
+          unquote(namespace)
         )
 
       unquote_splicing(
@@ -130,8 +141,8 @@ defmodule ErlangLoop.Sigil do
   defp words, do: [:do, :end, :fn, nil, true, false, :when, :catch, :rescue, :after]
 
   @doc false
-  def run(code, file, line, variables, wanted) do
-    arguments = [code, file, line, variables, wanted]
+  def run(code, file, line, variables, wanted, namespace) do
+    arguments = [code, file, line, variables, wanted, namespace]
     options = [timeout: :infinity, none: nil]
     ErlangLoop.call!("erlang_loop.blocks", :run, arguments, options)
   end

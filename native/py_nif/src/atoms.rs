@@ -149,6 +149,7 @@ rustler::atoms! {
     unlink,
 
     // options of requests
+    namespace,
     ref_ = "ref",
     return_ = "return",
     value,

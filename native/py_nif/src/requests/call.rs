@@ -12,6 +12,7 @@ use super::method::Method;
 use super::options::CallOptions;
 use super::plain::PlainArguments;
 use super::request::{ReplyTo, Request};
+use super::snippet::Snippet;
 use crate::atoms;
 use crate::beam::own_env::{EnvTerm, OwnEnv};
 use crate::beam::resource::Ref;
@@ -21,8 +22,7 @@ use crate::questions::{Question, chain};
 pub enum Code {
     Function(FunctionRef),
     Method(Box<Method>),
-    Eval(String),
-    Exec(String),
+    Snippet(Box<Snippet>),
 }
 
 pub struct Call {
@@ -52,8 +52,7 @@ pub struct CopiedArguments {
 
 impl Call {
     /// From `{call | inline, Module, Function, Args, Kwargs}`, where the module may be a reference to
-    /// an object, `{eval, Code, Variables}` or
-    /// `{exec, Code, Variables}`.
+    /// an object, `{eval, Code, Variables}` or `{exec, Code, Variables}`.
     ///
     /// `None`: the process to reply to is dead.
     pub fn decode<'a>(
@@ -71,7 +70,7 @@ impl Call {
             [Some(module), Some(function), Some(args), Some(kwargs), None]
                 if inline || kind == atoms::call() =>
             {
-                if args.list_length().is_err() || !kwargs.is_map() {
+                if args.list_length().is_err() || !kwargs.is_map() || !options.snippet.is_empty() {
                     return Err(rustler::Error::BadArg);
                 }
                 let code = match module.is_ref() && !inline {
@@ -81,14 +80,14 @@ impl Call {
                 (code, Some(args), kwargs)
             }
             [Some(code), Some(variables), None, ..]
-                if variables.is_map() && kind == atoms::eval() =>
+                if variables.is_map() && (kind == atoms::eval() || kind == atoms::exec()) =>
             {
-                (Code::Eval(text(code)?), None, variables)
-            }
-            [Some(code), Some(variables), None, ..]
-                if variables.is_map() && kind == atoms::exec() =>
-            {
-                (Code::Exec(text(code)?), None, variables)
+                let snippet = Snippet {
+                    source: text(code)?,
+                    wants_value: kind == atoms::eval(),
+                    options: options.snippet,
+                };
+                (Code::Snippet(Box::new(snippet)), None, variables)
             }
             _ => return Err(rustler::Error::BadArg),
         };
@@ -125,6 +124,14 @@ impl Input {
             }
         }
     }
+
+    /// Keyword arguments or variables.
+    pub fn kwargs(&self) -> Option<Term<'_>> {
+        match self {
+            Input::Copied(terms) => terms.kwargs(),
+            Input::Nothing | Input::Plain(_) => None,
+        }
+    }
 }
 
 impl CopiedArguments {
@@ -144,7 +151,7 @@ impl Code {
         match self {
             Code::Function(function) => Name::Function(function.clone()),
             Code::Method(method) => Name::Code(method.full_name()),
-            Code::Eval(code) | Code::Exec(code) => Name::Code(code.chars().take(60).collect()),
+            Code::Snippet(snippet) => Name::Code(snippet.name()),
         }
     }
 }

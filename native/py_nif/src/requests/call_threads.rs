@@ -107,7 +107,7 @@ impl QueuedCall {
                     Ok((&LOOKUPS, QueuedCall::LookUp { call, home }))
                 }
                 Code::Function(_) | Code::Method(_) => Err(QueuedCall::Call { call, home }),
-                Code::Eval(_) | Code::Exec(_) => Ok((&SHELL, QueuedCall::Call { call, home })),
+                Code::Snippet(_) => Ok((&SHELL, QueuedCall::Call { call, home })),
             },
             QueuedCall::LookUp { .. } | QueuedCall::Stream(_) => Err(self),
         }

@@ -4,9 +4,8 @@
 //! the reply: `SystemExit` ends neither a thread nor the node.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError, PySyntaxError};
+use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -159,11 +158,8 @@ fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
         Code::Method(method) => {
             interrupts::within(py, call.request.id, || invoke(&method.find(py)?, call))?
         }
-        Code::Eval(code) => {
-            interrupts::within(py, call.request.id, || evaluate(py, call, "eval", code))?
-        }
-        Code::Exec(code) => {
-            interrupts::within(py, call.request.id, || evaluate(py, call, "exec", code))?
+        Code::Snippet(snippet) => {
+            interrupts::within(py, call.request.id, || snippet.run(py, call.input.kwargs()))?
         }
     };
     Ok(Performed::Value(value))
@@ -205,65 +201,6 @@ fn invoke_plainly<'py>(
         (Some(one), Some(two), None) => callable.call1((one, two)),
         (Some(one), Some(two), Some(three)) => callable.call1((one, two, three)),
         (None, ..) => callable.call0(),
-    }
-}
-
-/// The namespace that `py:eval/1,2` and `py:exec/1` share.
-fn shell(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
-    static SHELL: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    let dict = SHELL.get_or_try_init(py, || -> PyResult<Py<PyDict>> {
-        let module = PyModule::new(py, "erlang_loop_shell")?;
-        py.import("sys")?
-            .getattr("modules")?
-            .set_item("erlang_loop_shell", &module)?;
-        module.setattr("__builtins__", py.import("builtins")?)?;
-        Ok(module.dict().unbind())
-    })?;
-    Ok(dict.bind(py))
-}
-
-fn evaluate<'py>(
-    py: Python<'py>,
-    call: &Call,
-    mode: &str,
-    code: &str,
-) -> PyResult<Bound<'py, PyAny>> {
-    let builtins = py.import("builtins")?;
-    let code = compile(py, code, mode)?;
-    let globals = shell(py)?;
-    let variables = match &call.input {
-        Input::Copied(terms) => terms.kwargs(),
-        _ => None,
-    };
-    let locals = variables.map(|variables| named::keywords(py, "variables", variables));
-    match locals.transpose()?.flatten() {
-        Some(locals) => builtins.call_method1(mode, (code, globals, locals)),
-        None => builtins.call_method1(mode, (code, globals)),
-    }
-}
-
-/// Compiles the code under a unique file name: `<py:exec 12>`. Tracebacks show its lines.
-fn compile<'py>(py: Python<'py>, source: &str, mode: &str) -> PyResult<Bound<'py, PyAny>> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    static KEEP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    // Relaxed: only uniqueness matters.
-    let name = format!("<py:{mode} {}>", NEXT.fetch_add(1, Ordering::Relaxed));
-    let compiled = py
-        .import("builtins")?
-        .call_method1("compile", (source, &name, mode));
-    match compiled {
-        Ok(code) => {
-            let keep = KEEP.import(py, "erlang.sources", "keep")?;
-            keep.call1((name, source, &code))?;
-            Ok(code)
-        }
-        Err(error) => {
-            if error.is_instance_of::<PySyntaxError>(py) {
-                py.import("erlang.sources")?
-                    .call_method1("complete", (error.value(py), source))?;
-            }
-            Err(error)
-        }
     }
 }
 

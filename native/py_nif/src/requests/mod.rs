@@ -8,6 +8,7 @@
 //! | [`plain`] | arguments that need no copy |
 //! | [`function`] | functions by name |
 //! | [`method`] | methods of objects that Erlang has by reference |
+//! | [`snippet`] | code that arrives as text |
 //! | [`call_threads`] | the threads that run plain functions |
 //! | [`calls`] | finding the function, converting, calling, replying |
 //! | [`loop_requests`], [`unmonitored`] | the requests of a loop; those whose callers are not monitored yet |
@@ -30,4 +31,5 @@ pub mod plain;
 pub mod plain_streams;
 pub mod reports;
 pub mod request;
+pub mod snippet;
 pub mod unmonitored;

@@ -5,13 +5,17 @@
 
 use rustler::{MapIterator, NifResult, Term};
 
+use super::call::text;
+use super::snippet::SnippetOptions;
 use crate::atoms;
 use crate::beam::terms::Elements;
 use crate::convert::ResultOptions;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 pub struct CallOptions {
     pub result: ResultOptions,
+    /// Only for code: `eval` and `exec`.
+    pub snippet: SnippetOptions,
 }
 
 impl CallOptions {
@@ -32,6 +36,12 @@ impl CallOptions {
         for (name, value) in pairs {
             if atoms::return_() == name {
                 decoded.result.by_reference = is_reference(value)?;
+            } else if atoms::namespace() == name {
+                decoded.snippet.namespace = Some(value.decode()?);
+            } else if atoms::file() == name {
+                decoded.snippet.file = Some(text(value)?);
+            } else if atoms::line() == name {
+                decoded.snippet.line = Some(line(value)?);
             } else {
                 return Err(rustler::Error::BadArg);
             }
@@ -47,5 +57,14 @@ fn is_reference(value: Term<'_>) -> NifResult<bool> {
         Ok(false)
     } else {
         Err(rustler::Error::BadArg)
+    }
+}
+
+/// Of a file that a compiler can take.
+fn line(value: Term<'_>) -> NifResult<u32> {
+    const MOST: u32 = 10_000_000;
+    match value.decode()? {
+        line @ 1..=MOST => Ok(line),
+        _ => Err(rustler::Error::BadArg),
     }
 }
