@@ -61,6 +61,7 @@ status() ->
 
 read() ->
     Token = erlang:unique_integer(),
+    Begun = erlang:monotonic_time(millisecond),
     AskedTasks = py_nif:status_tasks(Token),
     AskedStacks = py_nif:watchdog_stacks(Token, ?PATIENCE),
     Stacks = reply(AskedStacks, py_stacks, Token, ?PATIENCE + ?STACKS),
@@ -68,9 +69,11 @@ read() ->
     Tasks = reply(AskedTasks, py_tasks, Token, ?PATIENCE),
     Threads = threads(Stacks),
     OfLoops = tasks(Tasks),
+    Calls = py_nif:status_calls(),
+    Took = erlang:monotonic_time(millisecond) - Begun,
     #{
         python => python(AskedTasks),
-        calls => [call(Call, Threads) || Call <- py_nif:status_calls()],
+        calls => [call(Call, Took, Threads) || Call <- Calls],
         queue => py_calls:info(),
         loops => [loop(Loop, Threads, OfLoops) || Loop <- py_nif:status_loops()],
         missing => maps:from_list(missing(stacks, Stacks) ++ missing(tasks, Tasks))
@@ -98,8 +101,10 @@ threads({error, _}) -> #{}.
 tasks({ok, Tasks}) -> maps:from_list(Tasks);
 tasks({error, _}) -> #{}.
 
-call({Function, Caller, Age, Thread}, Threads) ->
-    #{function => Function, caller => Caller, age_ms => Age, stack => stack(Thread, Threads)}.
+%% The stack of a call that has begun meanwhile may be that of the call before it.
+call({Function, Caller, Age, Thread}, Took, Threads) ->
+    Stack = [Line || Age > Took, Line <- stack(Thread, Threads)],
+    #{function => Function, caller => Caller, age_ms => Age, stack => Stack}.
 
 loop({Number, Owner, Thread, Queued, Unanswered, Turn}, Threads, Tasks) ->
     #{
