@@ -9,6 +9,8 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([settings/0, for_command/0, build_info/0]).
+%% For py_env.
+-export([interpreter/0]).
 %% For py_doctor.
 -export([version/1, build_info/1]).
 %% For py_nif.
@@ -46,18 +48,41 @@ for_command() ->
 
 executable() ->
     case {py_settings:find(venv), py_settings:find(python)} of
-        {{ok, undefined}, {ok, undefined}} ->
+        {{ok, undefined}, {ok, _}} -> with_packages(interpreter());
+        {{ok, Venv}, {ok, _}} -> checked(venv, Venv, in_venv(Venv));
+        {{error, Sentence}, _} -> {error, Sentence};
+        {_, {error, Sentence}} -> {error, Sentence}
+    end.
+
+%% @private
+%% @doc The interpreter itself, whatever packages it is to have.
+-spec interpreter() -> {ok, binary()} | {error, binary()}.
+interpreter() ->
+    case py_settings:find(python) of
+        {ok, undefined} ->
             #{python := Built} = build_info(),
             {ok, unicode:characters_to_binary(Built)};
-        {{ok, undefined}, {ok, Python}} ->
+        {ok, Python} ->
             checked(python, Python, found(Python));
-        {{ok, Venv}, {ok, _}} ->
-            checked(venv, Venv, in_venv(Venv));
-        {{error, Sentence}, _} ->
-            {error, Sentence};
-        {_, {error, Sentence}} ->
+        {error, Sentence} ->
             {error, Sentence}
     end.
+
+%% That of the environment for `requirements' or `pyproject', which is built if it is not there.
+with_packages({ok, Python}) ->
+    case py_env:source() of
+        {ok, undefined} ->
+            {ok, Python};
+        {ok, Source} ->
+            case py_env:build(Source, Python) of
+                {ok, Folder} -> {ok, in_venv(Folder)};
+                {error, Sentence} -> {error, Sentence}
+            end;
+        {error, Sentence} ->
+            {error, Sentence}
+    end;
+with_packages({error, Sentence}) ->
+    {error, Sentence}.
 
 %% A path, or a command on the PATH.
 found(Python) ->

@@ -46,6 +46,9 @@ table() ->
     [
         {venv, undefined, path, python},
         {python, undefined, path, python},
+        {requirements, undefined, path, python},
+        {pyproject, undefined, path, python},
+        {environments, undefined, path, python},
         {python_path, [], paths, python},
         {start_python, false, boolean, application},
         {default_event_loop, true, boolean, python},
@@ -144,8 +147,8 @@ right(false, _) -> wrong.
 %% @doc Describes the valid values of a kind.
 -spec must_be(kind()) -> unicode:chardata().
 must_be(boolean) -> "true or false";
-must_be(path) -> "a string or a binary";
-must_be(paths) -> "a folder or a list of folders, which are strings or binaries";
+must_be(path) -> "a string, a binary, or {priv, Application, Path}";
+must_be(paths) -> "a folder or a list of folders, which are strings, binaries or {priv, Application, Path}";
 must_be(code) -> "Python code as text";
 must_be(loop_options) -> "a map of options of py_event_loop:start_link/1";
 must_be({one_of, Names}) ->
@@ -155,6 +158,13 @@ must_be({number, Least, Most, Unit}) -> io_lib:format("~p to ~p ~s", [Least, Mos
 must_be({integer, Least}) -> io_lib:format("an integer from ~b to ~b", [Least, ?MOST]);
 must_be({integer_or_infinity, Least}) -> [must_be({integer, Least}), ", or infinity"].
 
+%% In the priv folder of an application, wherever a release has that.
+path({priv, Application, Path}) when is_atom(Application), not is_tuple(Path) ->
+    case {code:priv_dir(Application), path(Path)} of
+        {{error, bad_name}, _} -> wrong;
+        {_, wrong} -> wrong;
+        {Folder, {ok, Text}} -> {ok, unicode:characters_to_binary(filename:join(Folder, Text))}
+    end;
 path([]) ->
     wrong;
 path(<<>>) ->
@@ -172,7 +182,7 @@ without_zero(wrong) -> wrong.
 %% A single folder as a string is a list, too: of characters.
 paths([]) ->
     {ok, []};
-paths([First | _] = Paths) when is_list(First); is_binary(First) ->
+paths([First | _] = Paths) when is_list(First); is_binary(First); is_tuple(First) ->
     try [path(Path) || Path <- Paths] of
         Checked ->
             case lists:member(wrong, Checked) of

@@ -87,8 +87,8 @@ what_python_reads_can_be_fixed_and_tried_again(_Config) ->
         ok = Call(log_watch, start, []),
         {ok, _} = Call(application, ensure_all_started, [erlang_loop]),
         Sentence =
-            <<"python_path is [srv], and must be a folder or a list of folders, which are strings "
-                "or binaries.">>,
+            <<"python_path is [srv], and must be a folder or a list of folders, which are "
+                "strings, binaries or {priv, Application, Path}.">>,
         logged(Call, Sentence),
         ?assertEqual({error, Sentence}, Call(py, call, [math, sqrt, [16]])),
         ok = Call(application, set_env, [erlang_loop, python_path, []]),
@@ -153,7 +153,7 @@ the_command_says_what_is_wrong(_Config) ->
     ),
     ?assertEqual(
         "erlang-loop: python_path is 1, and must be a folder or a list of folders, which are "
-        "strings or binaries.\n1\n",
+        "strings, binaries or {priv, Application, Path}.\n1\n",
         Flags("python_path 1")
     ).
 

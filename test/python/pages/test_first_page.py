@@ -19,11 +19,10 @@ PATIENCE = 600.0
 pytestmark = pytest.mark.ours
 
 
-def try_out(script: str) -> str:
+def try_out(script: str, *arguments: str) -> str:
     """Runs one of README's ways in; the script takes the commands from README."""
-    done = subprocess.run(
-        [ROOT / "scripts" / script], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    command = [ROOT / "scripts" / script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -47,6 +46,13 @@ def test_erlang():
 @pytest.mark.skipif(not shutil.which("mix"), reason="mix is not installed")
 def test_elixir():
     assert "mix, from an empty folder to the end of README's session: " in try_out("try-mix")
+
+
+def test_release():
+    """With Python code and packages inside, run from another folder. Without arguments the script
+    tries mix, too.
+    """
+    assert "to a result in another folder: " in try_out("try-release", "rebar3")
 
 
 def test_python(tmp_path):
