@@ -26,6 +26,8 @@
 %% <li>`{no_loop, Name}': no loop has this name; `{no_pool, Name}': no pool.</li>
 %% <li>`{peer_down, Why}': the operating system process in which the loop lived has ended, with
 %%     `{signal, Name}' or `{exit, Code}'; `noconnection': or its node cannot be reached.</li>
+%% <li>`unavailable': no loop of the pool is up, and none came up within the timeout. The call was
+%%     not begun.</li>
 %% <li>`not_started': the application `erlang_loop' is not running.</li>
 %% </ul>
 %%
@@ -123,6 +125,8 @@
     %% No process has this name.
     | {no_loop, atom()}
     | {no_pool, atom()}
+    %% No loop of the pool is up.
+    | unavailable
     %% The process or the node in which the loop lived has ended: docs/peers.md.
     | {peer_down, term()}
     %% An exception.
@@ -445,6 +449,7 @@ cast(Module, Function, Args, Kwargs, Options) ->
 
 cast_to(Target, Call) ->
     case submit_request(undefined, Target, Call) of
+        ok -> ok;
         {ok, _} -> ok;
         {error, Reason} -> {error, Reason}
     end.
@@ -816,6 +821,8 @@ submit_request(Token, Target, Call) ->
     case py_nif:request_submit(Token, Target, Call) of
         {error, Reason} ->
             case {py_remote:is_proxy(Target), Reason} of
+                {true, _} when Token =:= undefined ->
+                    py_remote:cast(Target, Call);
                 {true, _} ->
                     {remote, py_remote:submit(Target, Call)};
                 {false, not_started} ->

@@ -31,7 +31,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/0, info/0]).
+-export([start_link/0, info/0, await_abandoned/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -record(abandoned, {
@@ -46,6 +46,8 @@
     warn_after :: non_neg_integer(),
     %% Running functions whose caller has gone.
     abandoned = #{} :: #{pos_integer() => #abandoned{}},
+    %% Processes that wait for the end of such functions.
+    waiting = [] :: [{gen_server:from(), [pos_integer(), ...]}],
     %% Reports whose stacks have been requested.
     reports = #{} :: #{integer() => report() | {still_running, Id :: pos_integer(), Thread :: integer()}}
 }).
@@ -79,6 +81,12 @@ start_link() ->
 info() ->
     py_nif:calls_info().
 
+%% @doc Returns when the functions have ended that now run although their callers have gone.
+-spec await_abandoned() -> ok.
+await_abandoned() ->
+    %% There is no limit to the time that they take.
+    gen_server:call(?MODULE, await_abandoned, infinity).
+
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     Setting = fun py_settings:value/1,
@@ -91,7 +99,13 @@ init([]) ->
     ),
     {ok, #state{warn_after = Setting(call_warning)}}.
 
--spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok | {error, unknown_call}, #state{}} | {noreply, #state{}}.
+handle_call(await_abandoned, From, #state{abandoned = Abandoned, waiting = Waiting} = State) ->
+    case maps:keys(Abandoned) of
+        [] -> {reply, ok, State};
+        Ids -> {noreply, State#state{waiting = [{From, Ids} | Waiting]}}
+    end;
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("py_calls: unknown call ~p from ~p", [Call, From]),
     {reply, {error, unknown_call}, State}.
@@ -114,7 +128,7 @@ handle_info({call_ended, Id, _Name, Milliseconds}, #state{abandoned = Abandoned}
         {#abandoned{timer = Timer} = Call, Rest} ->
             _ = erlang:cancel_timer(Timer, [{async, true}, {info, false}]),
             _ = [log_end(Call, Milliseconds) || Call#abandoned.is_logged],
-            {noreply, State#state{abandoned = Rest}};
+            {noreply, ended(Id, State#state{abandoned = Rest})};
         error ->
             %% Abandoned before this process was restarted.
             {noreply, State}
@@ -158,6 +172,12 @@ handle_info({late_failure, Name, Exception}, State) ->
 handle_info(Message, State) ->
     ?LOG_WARNING("py_calls: unknown message ~p", [Message]),
     {noreply, State}.
+
+ended(Id, #state{waiting = Waiting} = State) ->
+    Left = [{From, lists:delete(Id, Ids)} || {From, Ids} <- Waiting],
+    {Done, Still} = lists:partition(fun({_, Ids}) -> Ids =:= [] end, Left),
+    lists:foreach(fun({From, []}) -> gen_server:reply(From, ok) end, Done),
+    State#state{waiting = Still}.
 
 check_callers(Left) ->
     erlang:start_timer(?CHECK_MS, self(), {check_callers, Left}).

@@ -60,6 +60,7 @@ format(Reason) ->
 peer_down({signal, Signal}) -> io_lib:format("signal ~tp", [Signal]);
 peer_down({exit, Code}) -> io_lib:format("exit code ~b", [Code]);
 peer_down(noconnection) -> "the connection to its node was lost";
+peer_down(hung) -> "it did not respond, and was killed after kill_after";
 peer_down(start_timeout) -> "it was not up within start_timeout";
 peer_down(Why) -> io_lib:format("~tp", [Why]).
 
@@ -69,6 +70,8 @@ sentence(cancelled) ->
     "it was cancelled, by py:cancel/1 or by Python code";
 sentence(loop_down) ->
     "the loop ended before it answered, or the process is not a loop";
+sentence(unavailable) ->
+    "no loop of the pool is up, and none came up within the timeout: the call was not begun";
 sentence(overload) ->
     "too many requests wait, or are unanswered: \"Limits\" in docs/calls.md has the settings";
 sentence(deadlock) ->

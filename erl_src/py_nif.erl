@@ -56,8 +56,17 @@
 %% For py and py_event_loop.
 -export([
     request_submit/3,
+    request_submit/4,
     request_submit_unmonitored/3,
     request_submit_unmonitored/4,
+    request_submit_recorded/6,
+    end_with_parent/0,
+    ledger_create/0,
+    ledger_open/1,
+    ledger_next/1,
+    ledger_ended/1,
+    ledger_load/1,
+    ledger_has_begun/2,
     request_monitor/1,
     request_abandon/1,
     request_cancel/1,
@@ -117,7 +126,7 @@
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([output_device/0]).
--export_type([request/0, request_target/0, call/0, python_loop_options/0]).
+-export_type([request/0, ledger/0, request_target/0, call/0, python_loop_options/0]).
 -export_type([question/0, erlang_call/0, mailbox/0, channel/0]).
 
 -on_load(init/0).
@@ -178,6 +187,14 @@
     python_end_at_exit/1,
     request_submit/4,
     request_submit_unmonitored/4,
+    request_submit_recorded/6,
+    end_with_parent/0,
+    ledger_create/0,
+    ledger_open/1,
+    ledger_next/1,
+    ledger_ended/1,
+    ledger_load/1,
+    ledger_has_begun/2,
     request_monitor/1,
     request_abandon/1,
     object_type/1,
@@ -262,6 +279,8 @@
 %% Chosen by the caller to identify events.
 %% A request. Losing the reference does not cancel the request.
 -type request() :: reference().
+%% Which requests to a peer have begun.
+-type ledger() :: reference().
 %% A process that takes what Python prints.
 -type output_device() :: reference().
 %% The messages for Python code. Losing it ends the code's pid.
@@ -676,6 +695,47 @@ request_submit_unmonitored(Token, Target, Call) ->
 -spec request_submit_unmonitored(reference(), request_target(), call(), pid()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit_unmonitored(_Token, _Target, _Call, _Leader) -> erlang:nif_error(not_loaded).
+
+%%% Ledgers: which requests to a peer have begun, in memory shared with it. See py_remote
+
+%% The request has this number in the ledger of its origin.
+%% @private
+-spec request_submit_recorded(reference(), request_target(), call(), pid(), ledger(), pos_integer()) ->
+    {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
+request_submit_recorded(_Token, _Target, _Call, _Leader, _Ledger, _Number) ->
+    erlang:nif_error(not_loaded).
+
+%% The kernel kills this operating system process when its parent ends.
+%% @private
+-spec end_with_parent() -> ok.
+end_with_parent() -> erlang:nif_error(not_loaded).
+
+%% With the fd that the peer opens in /proc.
+%% @private
+-spec ledger_create() -> {ok, ledger(), Fd :: non_neg_integer()} | {error, term()}.
+ledger_create() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec ledger_open(Path :: binary()) -> {ok, ledger()} | {error, term()}.
+ledger_open(_Path) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec ledger_next(ledger()) -> pos_integer().
+ledger_next(_Ledger) -> erlang:nif_error(not_loaded).
+
+%% A request was replied to or given up.
+%% @private
+-spec ledger_ended(ledger()) -> ok.
+ledger_ended(_Ledger) -> erlang:nif_error(not_loaded).
+
+%% How many requests are open.
+%% @private
+-spec ledger_load(ledger()) -> non_neg_integer().
+ledger_load(_Ledger) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec ledger_has_begun(ledger(), pos_integer()) -> boolean().
+ledger_has_begun(_Ledger, _Number) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec request_monitor(request()) -> ok.

@@ -6,11 +6,12 @@
 %% Requests do not go through this process, see `py_remote'; streams do. Takes these messages:
 %%
 %% <ul>
-%% <li>from the agent in the peer, `py_peer_agent': `{py_peer_up, Agent, ok | {error, Reason}}' first,
+%% <li>from the agent in the peer, `py_peer_agent': `{py_peer_up, Agent, {ok, HasLedger} | {error, Reason}}' first,
 %%     then `{py_stream_started, Id, From, Result}', `{py_stream_event, Id, Event}', and at the end
 %%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}';</li>
 %% <li>from the port of the operating system process: lines of output and its exit status;</li>
-%% <li>from callers: `{py_demand, Id, Count}' and `{py_gave_up, Token}';</li>
+%% <li>from callers: `{py_demand, Id, Count}';</li>
+%% <li>from its guard, `py_peer_guard', which then kills the process: `py_hung';</li>
 %% <li>`{py_peer_log, Event}': what the peer's `logger' logs.</li>
 %% </ul>
 -module(py_peer).
@@ -29,6 +30,11 @@
     node :: node(),
     agent :: undefined | pid(),
     agent_monitor :: undefined | reference(),
+    guard :: undefined | pid(),
+    %% Which requests have begun; only for a process of ours.
+    ledger = none :: py_nif:ledger() | none,
+    %% Whether the guard kills the process because it hangs.
+    hung = false :: boolean(),
     %% Streams, with their consumers.
     streams = #{} :: #{Id :: reference() => {py_remote:stream(), pid()}},
     %% Milliseconds that tasks have to end.
@@ -74,7 +80,9 @@ init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
     State = #state{name = Name, patience = Patience, node = node()},
     case start(Where, Options, State) of
         {ok, Up} ->
-            ok = py_remote:register(self(), Up#state.agent),
+            #state{agent = Agent, guard = Guard, ledger = Ledger} = Up,
+            _ = [Guard ! {py_watch, Agent} || is_pid(Guard)],
+            ok = py_remote:register(Agent, Guard, Ledger),
             {ok, Up};
         {error, Reason} ->
             {stop, Reason}
@@ -95,18 +103,32 @@ start({node, Node}, Options, State) ->
         _:Reason -> {error, Reason}
     end;
 start({peer, Peer}, Options, State) ->
-    Agent = #{proxy => self(), options => Options, owns_node => true},
+    {Ledger, Path} = ledger(),
+    Agent = #{proxy => self(), options => Options, owns_node => true, ledger => Path},
     case py_peer_node:ensure_distributed() of
         ok ->
             case py_peer_node:open(State#state.name, Peer, Agent) of
-                {ok, #{node := Node} = Opened} ->
+                {ok, #{node := Node, os_pid := OsPid} = Opened} ->
+                    Guard = py_peer_guard:start(self(), OsPid, maps:get(kill_after, Peer)),
                     Timer = start_timer(maps:get(start_timeout, Peer)),
-                    wait_up(Timer, State#state{node = Node, process = Opened});
+                    wait_up(Timer, State#state{
+                        node = Node, process = Opened, guard = Guard, ledger = Ledger
+                    });
                 {error, Reason} ->
                     {error, Reason}
             end;
         {error, Reason} ->
             {error, Reason}
+    end.
+
+%% And where the peer finds it. Without one, all requests count as begun.
+ledger() ->
+    case py_nif:ledger_create() of
+        {ok, Ledger, Fd} ->
+            {Ledger, iolist_to_binary(["/proc/", os:getpid(), "/fd/", integer_to_list(Fd)])};
+        {error, Reason} ->
+            ?LOG_WARNING("A peer has no ledger of its requests: ~p", [Reason]),
+            {none, none}
     end.
 
 start_timer(infinity) -> infinity;
@@ -120,8 +142,10 @@ wait_up(Timer, #state{process = Process, agent_monitor = Monitor} = State) ->
         {py_peer_connected, Agent} ->
             ok = connected(Timer, Process),
             wait_up(infinity, State#state{agent = Agent, agent_monitor = monitor(process, Agent)});
-        {py_peer_up, Agent, ok} when Agent =:= State#state.agent ->
+        {py_peer_up, Agent, {ok, true}} when Agent =:= State#state.agent ->
             {ok, State};
+        {py_peer_up, Agent, {ok, false}} when Agent =:= State#state.agent ->
+            {ok, State#state{ledger = none}};
         {py_peer_up, Agent, {error, Reason}} when Agent =:= State#state.agent ->
             {error, failed(Reason, State)};
         {Port, {exit_status, Status}} ->
@@ -209,8 +233,8 @@ handle_info({py_stream_started, Id, From, Refused}, #state{streams = Streams} = 
 handle_info({py_demand, Id, Count}, #state{agent = Agent, streams = Streams} = State) ->
     _ = [Agent ! {py_demand, Id, Count} || is_map_key(Id, Streams)],
     {noreply, State};
-handle_info({py_gave_up, _Token}, State) ->
-    {noreply, State};
+handle_info(py_hung, State) ->
+    {noreply, State#state{hung = true}};
 handle_info({py_peer_log, Event}, State) ->
     ok = py_peer_log:pass_on(Event, State#state.name),
     {noreply, State};
@@ -224,7 +248,7 @@ handle_info({Port, {data, Line}}, #state{process = #{port := Port}} = State) ->
     ok = printed(Line, State),
     {noreply, State};
 handle_info({Port, {exit_status, Status}}, #state{process = #{port := Port}} = State) ->
-    {stop, {peer_down, py_peer_node:reason(Status)}, State#state{process = undefined}};
+    {stop, {peer_down, why(Status, State)}, State#state{process = undefined}};
 handle_info({'DOWN', Monitor, process, _, Reason}, #state{agent_monitor = Monitor} = State) ->
     {stop, {peer_down, why_down(Reason, State)}, State#state{process = undefined}};
 %% Of the port; its exit status comes before.
@@ -235,6 +259,9 @@ handle_info({'EXIT', _, Reason}, State) ->
 handle_info(Message, State) ->
     ?LOG_WARNING("~p: unknown message ~p", [State#state.name, Message]),
     {noreply, State}.
+
+why(_Status, #state{hung = true}) -> hung;
+why(Status, _State) -> py_peer_node:reason(Status).
 
 stream_event(Id, Event, #state{streams = Streams} = State) ->
     case Streams of
@@ -270,7 +297,9 @@ why_down(Reason, #state{process = #{os_pid := OsPid}} = State) ->
 close(OsPid, Patience, #state{process = #{port := Port}} = State) ->
     receive
         {Port, {exit_status, Status}} ->
-            py_peer_node:reason(Status);
+            why(Status, State);
+        py_hung ->
+            close(OsPid, Patience, State#state{hung = true});
         {Port, {data, Line}} ->
             ok = printed(Line, State),
             close(OsPid, Patience, State)
@@ -289,7 +318,11 @@ stop_process(#state{process = #{os_pid := OsPid}, agent = Agent} = State) ->
     State#state{process = undefined}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(Reason, #state{agent = Agent, ended = false} = State) when
+terminate(Reason, State) ->
+    ok = end_process(Reason, State),
+    py_remote:unregister().
+
+end_process(Reason, #state{agent = Agent, ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
 ->
     Agent ! py_stop,
@@ -297,7 +330,7 @@ terminate(Reason, #state{agent = Agent, ended = false} = State) when
     ok = end_streams(loop_down, State1),
     _ = stop_process(State1),
     ok;
-terminate(Reason, State) ->
+end_process(Reason, State) ->
     ok = end_streams(failure(Reason), State),
     case State#state.process of
         undefined ->

@@ -5,8 +5,10 @@
 %% From callers on the proxy's node, see `py_remote':
 %%
 %% <ul>
-%% <li>`{py_request, Token, Caller, GroupLeader, Call}': runs it. `{py_reply, Token, Result}' is sent
+%% <li>`{py_request, Token, Caller, GroupLeader, Call, Number}': runs it; its number is that in the
+%%     ledger (`requests/ledger.rs'). `{py_reply, Token, Result}' is sent
 %%     to `Token'; `{refused, Reason}' in place of the result: it was not begun.</li>
+%% <li>`{py_cast, GroupLeader, Call}': the same without a reply.</li>
 %% <li>`{py_cancel, Token}', `{py_give_up, Token}': with a reply, and without.</li>
 %% </ul>
 %%
@@ -22,6 +24,10 @@
 %% <li>`{py_loop_failed, self(), Reason}', from here: the loop has ended by itself.</li>
 %% <li>`py_halt': ends the node in order, if it was started for this loop.</li>
 %% </ul>
+%%
+%% From the guard: `{py_check, Id, Token, Guard}', after the caller of that request has timed out.
+%% `{py_well, Id}' is the reply as soon as the loop has run a turn and no function runs whose caller
+%% has gone.
 %%
 %% The native library sends this process the replies, `{py_reply, Token, Result}', and the events of
 %% streams, `{py_stream, Stream, Event}'.
@@ -43,7 +49,9 @@
     proxy := pid(),
     options := py_event_loop:options(),
     %% Whether the node was started for this loop, and ends with it.
-    owns_node := boolean()
+    owns_node := boolean(),
+    %% Where the ledger is, if there is one.
+    ledger => binary() | none
 }.
 
 -record(request, {
@@ -64,6 +72,7 @@
     owns_node :: boolean(),
     options :: py_event_loop:options(),
     loop :: undefined | pid(),
+    ledger :: py_nif:ledger() | none,
     stopping = false :: boolean(),
     requests = #{} :: #{Token :: reference() => #request{}},
     %% Requests whose callers are not monitored: those of this tick and of the one before.
@@ -100,24 +109,38 @@ origin_ended(Agent, Timeout) ->
     end.
 
 -spec init(config()) -> {ok, #state{}, {continue, start}}.
-init(#{proxy := Proxy, options := Options, owns_node := OwnsNode}) ->
+init(#{proxy := Proxy, options := Options, owns_node := OwnsNode} = Config) ->
     %% For the loop's end and that of the processes below `leaders'.
     _ = process_flag(trap_exit, true),
     Proxy ! {py_peer_connected, self()},
+    %% A stopped process does not notice the end of its input.
+    _ = [ok = py_nif:end_with_parent() || OwnsNode],
     State = #state{
         proxy = Proxy,
         proxy_monitor = monitor(process, Proxy),
         owns_node = OwnsNode,
-        options = Options
+        options = Options,
+        ledger = open_ledger(maps:get(ledger, Config, none))
     },
     {ok, State, {continue, start}}.
+
+open_ledger(none) ->
+    none;
+open_ledger(Path) ->
+    case py_nif:ledger_open(Path) of
+        {ok, Ledger} ->
+            Ledger;
+        {error, Reason} ->
+            ?LOG_WARNING("A peer cannot open the ledger of its requests, ~ts: ~p", [Path, Reason]),
+            none
+    end.
 
 %% The init code may take any time.
 -spec handle_continue(start, #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
 handle_continue(start, #state{proxy = Proxy, options = Options} = State) ->
     case py_event_loop:start_link(Options) of
         {ok, Loop} ->
-            Proxy ! {py_peer_up, self(), ok},
+            Proxy ! {py_peer_up, self(), {ok, State#state.ledger =/= none}},
             {noreply, State#state{loop = Loop}};
         {error, Reason} ->
             Proxy ! {py_peer_up, self(), {error, Reason}},
@@ -138,8 +161,10 @@ handle_cast(Cast, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
-handle_info({py_request, Token, Caller, Leader, Call}, State) ->
-    {noreply, request(Token, Caller, Leader, Call, State)};
+handle_info({py_request, Token, Caller, Leader, Call, Number}, State) ->
+    {noreply, request(Token, Caller, Leader, Call, Number, State)};
+handle_info({py_cast, Leader, Call}, State) ->
+    {noreply, cast(Leader, Call, State)};
 handle_info({py_reply, Token, _} = Reply, State) ->
     {noreply, reply(Token, Reply, State)};
 handle_info({py_give_up, Token}, #state{requests = Requests} = State) ->
@@ -150,6 +175,9 @@ handle_info({py_give_up, Token}, #state{requests = Requests} = State) ->
         #{} ->
             {noreply, State}
     end;
+handle_info({py_check, Id, Token, Guard}, #state{loop = Loop} = State) ->
+    _ = spawn(fun() -> check(Loop, Guard, Id) end),
+    handle_info({py_give_up, Token}, State);
 handle_info({py_cancel, Token}, #state{requests = Requests} = State) ->
     _ = [py_nif:request_cancel(R#request.native) || {ok, R} <- [maps:find(Token, Requests)]],
     {noreply, State};
@@ -211,9 +239,9 @@ terminate(_Reason, #state{owns_node = false}) ->
 
 %% Requests
 
-request(Token, Caller, Leader, Call, #state{loop = Loop, requests = Requests} = State) ->
+request(Token, Caller, Leader, Call, Number, #state{requests = Requests} = State) ->
     {Here, State1} = leader(Leader, State),
-    try py_nif:request_submit_unmonitored(Token, Loop, Call, Here) of
+    try submit(Token, Call, Here, Number, State1) of
         {ok, Native} ->
             Request = #request{native = Native, caller = Caller},
             arm(State1#state{
@@ -225,8 +253,32 @@ request(Token, Caller, Leader, Call, #state{loop = Loop, requests = Requests} = 
         error:badarg -> refuse(Token, badarg, State1)
     end.
 
+cast(Leader, Call, #state{loop = Loop} = State) ->
+    {Here, State1} = leader(Leader, State),
+    try py_nif:request_submit(undefined, Loop, Call, Here) of
+        {ok, _} -> State1;
+        {error, Reason} -> cast_refused(Call, Reason, State1)
+    catch
+        error:badarg -> cast_refused(Call, badarg, State1)
+    end.
+
+cast_refused({_, Module, Function, _, _}, Reason, State) ->
+    ?LOG_ERROR("A cast to Python function ~ts.~ts was refused: ~p", [Module, Function, Reason]),
+    State.
+
+submit(Token, Call, Leader, _Number, #state{ledger = none, loop = Loop}) ->
+    py_nif:request_submit_unmonitored(Token, Loop, Call, Leader);
+submit(Token, Call, Leader, Number, #state{ledger = Ledger, loop = Loop}) ->
+    py_nif:request_submit_recorded(Token, Loop, Call, Leader, Ledger, Number).
+
 refuse(Token, Reason, State) ->
     _ = send(Token, {py_reply, Token, {refused, Reason}}),
+    ended(State).
+
+ended(#state{ledger = none} = State) ->
+    State;
+ended(#state{ledger = Ledger} = State) ->
+    ok = py_nif:ledger_ended(Ledger),
     State.
 
 reply(Token, Reply, #state{requests = Requests} = State) when is_map_key(Token, Requests) ->
@@ -241,7 +293,13 @@ send(Alias, Message) ->
 
 forget_request(Token, #state{requests = Requests} = State) ->
     {#request{monitor = Monitor}, Rest} = maps:take(Token, Requests),
-    demonitored(Monitor, State#state{requests = Rest}).
+    ended(demonitored(Monitor, State#state{requests = Rest})).
+
+%% The loop may be blocked forever, and the functions may never return.
+check(Loop, Guard, Id) ->
+    _ = py:request(Loop, {inline, <<"time">>, <<"monotonic">>, [], #{}}, infinity),
+    ok = py_calls:await_abandoned(),
+    Guard ! {py_well, Id}.
 
 demonitored(undefined, State) ->
     State;

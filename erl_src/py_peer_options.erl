@@ -15,12 +15,15 @@
     %% Further arguments of `erl'.
     args => [string()],
     %% Milliseconds until the peer's node is up, without the init code. Default: 60,000.
-    start_timeout => timeout()
+    start_timeout => timeout(),
+    %% Milliseconds after a caller's timeout after which a peer that hangs is killed. Default: 30,000.
+    kill_after => timeout()
 }.
--type checked() :: {peer, #{settings := map(), env := list(), args := list(), start_timeout := timeout()}}
-    | {node, node()}.
+-type checked() :: {peer, options()} | {node, node()}.
 
--define(DEFAULTS, #{settings => #{}, env => [], args => [], start_timeout => 60_000}).
+-define(DEFAULTS, #{
+    settings => #{}, env => [], args => [], start_timeout => 60_000, kill_after => 30_000
+}).
 
 %% @doc Raises `{bad_option, What, Why}'.
 -spec check(term()) -> checked().
@@ -52,11 +55,11 @@ valid(env, Env) ->
 valid(args, Args) ->
     is_list(Args) andalso lists:all(fun io_lib:char_list/1, Args) orelse
         bad({args, Args}, "a list of strings, arguments of erl");
-valid(start_timeout, Timeout) ->
+valid(Key, Timeout) when Key =:= start_timeout; Key =:= kill_after ->
     py:is_timeout(Timeout) orelse
-        bad({start_timeout, Timeout}, "milliseconds, or infinity");
+        bad({Key, Timeout}, "milliseconds, or infinity");
 valid(Key, Value) ->
-    bad({Key, Value}, "no such option of a peer; there are args, env, settings, start_timeout").
+    bad({Key, Value}, "no such option of a peer; there are args, env, kill_after, settings, start_timeout").
 
 %% The peer's own node checks the value: some are paths of what is to be there.
 setting(Name, Value) ->

@@ -7,32 +7,38 @@
 %% the agent, and its reply is one message to the caller:
 %%
 %% ```
-%% caller: {py_request, Token, Caller, GroupLeader, Call} -> agent
-%% agent:  {py_reply, Token, Result}                      -> caller
+%% caller: {py_request, Token, Caller, GroupLeader, Call, Number} -> agent
+%% agent:  {py_reply, Token, Result}                              -> caller
 %% '''
 %%
 %% `Token' is a monitor of the proxy and, at the same time, an alias of the caller. So the death of
 %% the peer takes the place of the reply, and after a timeout no late reply can arrive: it is sent
 %% to an alias that has ended.
 %%
+%% A peer of this node records which requests have begun, by their numbers in its *ledger*, memory
+%% that it shares with this node. When it has died, a request that had not begun is *refused*: a pool
+%% runs it elsewhere.
+%%
 %% A stream goes through the proxy in both directions, because it must not end before its last
 %% item has arrived, and signals are ordered only between two processes.
 -module(py_remote).
 
--export([create_table/0, register/2, unregister/0, is_proxy/1, proxies/0]).
--export([request_once/3, submit/2, await/3, yield/3, cancel/2]).
+-export([create_table/0, register/3, unregister/0, is_proxy/1, proxies/0, load/1]).
+-export([request_once/3, cast/2, submit/2, await/3, yield/3, cancel/2]).
 -export([stream/4, demand/2, cancel_stream/1, is_stream/1]).
-%% For py_peer_agent.
--export([stream_lost/3]).
+%% For py_peer_agent and py_peer_guard.
+-export([stream_lost/3, send/2]).
 -export([info/1]).
 
 -export_type([request/0, stream/0]).
 
 -record(py_remote, {
-    proxy :: pid(),
     agent :: pid(),
-    %% 1 when the reply has been taken, or the request was given up.
-    taken :: atomics:atomics_ref()
+    guard :: undefined | pid(),
+    ledger :: py_nif:ledger() | none,
+    number :: non_neg_integer(),
+    %% 1 when the reply has been taken, or the request was given up. Only of a task.
+    taken :: undefined | atomics:atomics_ref()
 }).
 
 -record(py_remote_stream, {proxy :: pid(), id :: reference()}).
@@ -40,7 +46,7 @@
 -opaque request() :: #py_remote{}.
 -opaque stream() :: #py_remote_stream{}.
 
-%% {Proxy, Agent}, read by callers.
+%% {Proxy, Agent, Guard, Ledger}, read by callers.
 -define(TABLE, ?MODULE).
 
 %% @doc The calling process owns the table: the top supervisor.
@@ -50,11 +56,15 @@ create_table() ->
     ok.
 
 %% @doc The calling process is the proxy of a loop whose requests this agent runs.
--spec register(pid(), pid()) -> ok.
-register(Proxy, Agent) when Proxy =:= self() ->
-    true = ets:insert(?TABLE, {Proxy, Agent}),
+-spec register(pid(), pid() | undefined, py_nif:ledger() | none) -> ok.
+register(Agent, Guard, Ledger) ->
+    %% Of proxies that were killed.
+    Dead = [Proxy || {Proxy, _, _, _} <- ets:tab2list(?TABLE), not is_process_alive(Proxy)],
+    _ = [ets:delete(?TABLE, Proxy) || Proxy <- Dead],
+    true = ets:insert(?TABLE, {self(), Agent, Guard, Ledger}),
     ok.
 
+%% @doc The calling process is such a proxy no longer.
 -spec unregister() -> ok.
 unregister() ->
     true = ets:delete(?TABLE, self()),
@@ -63,16 +73,17 @@ unregister() ->
 %% @doc Whether this process stands for a loop that lives elsewhere.
 -spec is_proxy(py_nif:request_target()) -> boolean().
 is_proxy(Target) ->
-    case agent(Target) of
+    case find(Target) of
         {ok, _} -> true;
         {error, loop_down} -> false
     end.
 
--spec agent(pid() | default) -> {ok, pid()} | {error, loop_down}.
-agent(Proxy) ->
+find(Proxy) ->
     try ets:lookup(?TABLE, Proxy) of
-        [{Proxy, Agent}] -> {ok, Agent};
-        [] -> {error, loop_down}
+        [{Proxy, Agent, Guard, Ledger}] ->
+            {ok, #py_remote{agent = Agent, guard = Guard, ledger = Ledger, number = 0}};
+        [] ->
+            {error, loop_down}
     catch
         %% The application is not running.
         error:badarg -> {error, loop_down}
@@ -80,7 +91,16 @@ agent(Proxy) ->
 
 -spec proxies() -> [pid()].
 proxies() ->
-    [Proxy || {Proxy, _} <- ets:tab2list(?TABLE), is_process_alive(Proxy)].
+    [Proxy || {Proxy, _, _, _} <- ets:tab2list(?TABLE), is_process_alive(Proxy)].
+
+%% @doc How many requests a loop has. `unknown': it is on another node.
+-spec load(pid()) -> {ok, non_neg_integer() | unknown} | {error, loop_down}.
+load(Proxy) ->
+    case find(Proxy) of
+        {ok, #py_remote{ledger = none}} -> {ok, unknown};
+        {ok, #py_remote{ledger = Ledger}} -> {ok, py_nif:ledger_load(Ledger)};
+        {error, Reason} -> {error, Reason}
+    end.
 
 %% Calls
 
@@ -88,7 +108,7 @@ proxies() ->
 -spec request_once(pid(), py_nif:call(), timeout()) -> py:result() | {refused, py:reason()}.
 request_once(Proxy, Call, Timeout) ->
     case begin_request(Proxy, Call) of
-        {ok, Token, Agent} -> wait(Token, Proxy, Agent, Timeout);
+        {ok, Token, Request} -> wait(Token, Request, Timeout);
         {error, Reason} -> {refused, Reason}
     end.
 
@@ -99,8 +119,8 @@ begin_request(_Proxy, {with, #{namespace := _}, _}) ->
     {error, {no_reference, remote}};
 begin_request(Proxy, Call) ->
     ok = well_formed(Call),
-    case agent(Proxy) of
-        {ok, Agent} ->
+    case find(Proxy) of
+        {ok, #py_remote{agent = Agent} = Request} ->
             %% The receive below and the caller's skip what is in the mailbox already.
             Token = monitor(process, Proxy, [{alias, reply_demonitor}]),
             %% What is sent may run. A peer that has ended before is sent nothing, so that the
@@ -108,39 +128,50 @@ begin_request(Proxy, Call) ->
             receive
                 {'DOWN', Token, process, _, _} -> {error, loop_down}
             after 0 ->
-                ok = send(Agent, {py_request, Token, self(), group_leader(), Call}),
-                {ok, Token, Agent}
+                Number = next(Request),
+                ok = send(Agent, {py_request, Token, self(), group_leader(), Call, Number}),
+                {ok, Token, Request#py_remote{number = Number}}
             end;
         {error, Reason} ->
             {error, Reason}
     end.
 
+next(#py_remote{ledger = none}) -> 0;
+next(#py_remote{ledger = Ledger}) -> py_nif:ledger_next(Ledger).
+
 %% The peer replies, or its proxy ends.
-wait(Token, Proxy, Agent, Timeout) ->
+wait(Token, Request, Timeout) ->
     receive
         {py_reply, Token, Result} -> replied(Result);
-        {'DOWN', Token, process, _, Reason} -> down(Reason)
-    after Timeout -> give_up(Token, Proxy, Agent)
+        {'DOWN', Token, process, _, Reason} -> down(Reason, Request)
+    after Timeout -> give_up(Token, Request)
     end.
 
 %% The agent has found a name that is not UTF-8, or an improper list.
 replied({refused, badarg}) -> error(badarg);
 replied(Result) -> Result.
 
-give_up(Token, Proxy, Agent) ->
+give_up(Token, #py_remote{agent = Agent, guard = Guard}) ->
     true = demonitor(Token, [flush]),
     receive
         %% It has just arrived.
         {py_reply, Token, Result} -> replied(Result)
     after 0 ->
         ok = send(Agent, {py_give_up, Token}),
-        Proxy ! {py_gave_up, Token},
+        _ = [Guard ! {py_gave_up, Token} || is_pid(Guard)],
         {error, timeout}
     end.
 
-down({peer_down, _} = Reason) -> {error, Reason};
-down({shutdown, {peer_down, _} = Reason}) -> {error, Reason};
-down(_) -> {error, loop_down}.
+down({shutdown, {peer_down, _} = Reason}, Request) ->
+    down(Reason, Request);
+%% The proxy exits with this reason after its peer has ended, so nothing begins any more.
+down({peer_down, _} = Reason, #py_remote{ledger = Ledger, number = Number}) ->
+    case Ledger =:= none orelse py_nif:ledger_has_begun(Ledger, Number) of
+        true -> {error, Reason};
+        false -> {refused, Reason}
+    end;
+down(_, _) ->
+    {error, loop_down}.
 
 %% What can be seen at once raises here, as for a local loop; the agent checks the rest.
 well_formed({with, Options, Call}) ->
@@ -160,6 +191,8 @@ well_formed(_) ->
 
 %% A peer that does not read, because it was stopped or is overloaded, must not make its callers wait
 %% beyond their timeouts: then a process of its own waits in the send.
+%% @private
+-spec send(pid(), term()) -> ok.
 send(Agent, Message) ->
     case erlang:send(Agent, Message, [nosuspend, noconnect]) of
         nosuspend ->
@@ -170,33 +203,41 @@ send(Agent, Message) ->
             ok
     end.
 
+-spec cast(pid(), py_nif:call()) -> ok | {error, py:reason()}.
+cast(Proxy, Call) ->
+    ok = well_formed(Call),
+    case find(Proxy) of
+        {ok, #py_remote{agent = Agent}} -> send(Agent, {py_cast, group_leader(), Call});
+        {error, Reason} -> {error, Reason}
+    end.
+
 %% Tasks
 
 -spec submit(pid(), py_nif:call()) -> {ok, reference(), request()} | {error, py:reason()}.
 submit(Proxy, Call) ->
     case begin_request(Proxy, Call) of
-        {ok, Token, Agent} ->
-            {ok, Token, #py_remote{proxy = Proxy, agent = Agent, taken = atomics:new(1, [])}};
+        {ok, Token, Request} ->
+            {ok, Token, Request#py_remote{taken = atomics:new(1, [])}};
         {error, Reason} ->
             {error, Reason}
     end.
 
 -spec await(reference(), request(), timeout()) -> py:result().
-await(Token, #py_remote{proxy = Proxy, agent = Agent, taken = Taken}, Timeout) ->
+await(Token, #py_remote{taken = Taken} = Request, Timeout) ->
     case atomics:exchange(Taken, 1, 1) of
-        0 -> accepted(wait(Token, Proxy, Agent, Timeout));
+        0 -> accepted(wait(Token, Request, Timeout));
         1 -> {error, noproc}
     end.
 
 -spec yield(reference(), request(), timeout()) -> {value, py:result()} | timeout.
-yield(Token, #py_remote{taken = Taken}, Timeout) ->
+yield(Token, #py_remote{taken = Taken} = Request, Timeout) ->
     case atomics:get(Taken, 1) of
         1 ->
             {value, {error, noproc}};
         0 ->
             receive
                 {py_reply, Token, Result} -> taken(Taken, replied(Result));
-                {'DOWN', Token, process, _, Reason} -> taken(Taken, down(Reason))
+                {'DOWN', Token, process, _, Reason} -> taken(Taken, down(Reason, Request))
             after Timeout -> timeout
             end
     end.
@@ -222,7 +263,7 @@ stream(Proxy, Call, To, Demand) ->
     is_pid(To) andalso node(To) =:= node() andalso is_integer(Demand) andalso Demand >= 0 orelse
         error(badarg),
     ok = well_formed(Call),
-    case agent(Proxy) of
+    case find(Proxy) of
         {ok, _} ->
             Stream = #py_remote_stream{proxy = Proxy, id = make_ref()},
             case ask(Proxy, {stream, Stream, Stream#py_remote_stream.id, To, group_leader(), Call, Demand}) of
@@ -265,7 +306,7 @@ is_stream(_) -> false.
 %% @doc As `py_event_loop:info/1'.
 -spec info(pid()) -> {ok, map()} | {error, py:reason()}.
 info(Proxy) ->
-    case agent(Proxy) of
+    case find(Proxy) of
         {ok, _} -> ask(Proxy, info);
         {error, Reason} -> {error, Reason}
     end.

@@ -62,7 +62,8 @@ wrong_types_raise_badarg(_Config) ->
         map => #{},
         loop_options => loop_options(),
         term => [a | b],
-        timeout => 0
+        timeout => 0,
+        ledger => element(2, py_nif:ledger_create())
     },
     Signatures = nif_signatures:all(),
     %% A function that is new must say what it takes.

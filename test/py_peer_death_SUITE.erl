@@ -192,6 +192,8 @@ a_killed_origin_leaves_no_peer(_Config) ->
     {os_pid, Origin} = erlang:port_info(Port, os_pid),
     Peers = await_peers(Port),
     ?assertEqual(2, length(Peers)),
+    %% One that is stopped does not notice the end of its input.
+    "" = os:cmd("kill -STOP " ++ integer_to_list(hd(Peers))),
     "" = os:cmd("kill -KILL " ++ integer_to_list(Origin)),
     eventually:is([], fun() -> [Peer || Peer <- Peers, peers:is_running(Peer)] end, 2000),
     receive

@@ -158,6 +158,8 @@ keep(_, _, {answer, {ok, Answer}}, Pool) when is_reference(Answer) ->
     kept(kind_of(Answer), Answer, Pool);
 keep(create_test_pipe, _, {answer, {ok, {Read, Write}}}, Pool) ->
     kept(fd, Read, kept(fd, Write, Pool));
+keep(ledger_create, _, {answer, {ok, Ledger, _Fd}}, Pool) ->
+    kept(ledger, Ledger, Pool);
 keep(Function, _, {answer, {ok, {Fd, _Port}}}, Pool) when
     Function =:= create_test_tcp_listener; Function =:= create_test_udp_socket
 ->

@@ -60,6 +60,12 @@ all() ->
         %% Answers {error, not_started} to anything while Python is down; py_call_SUITE has it.
         request_submit => [term, term, term],
         request_submit_unmonitored => [term, term, term, term],
+        request_submit_recorded => [term, term, term, term, ledger, size],
+        ledger_open => [bin],
+        ledger_next => [ledger],
+        ledger_ended => [ledger],
+        ledger_load => [ledger],
+        ledger_has_begun => [ledger, size],
         request_monitor => [poll_set],
         request_abandon => [poll_set],
         request_cancel => [poll_set],

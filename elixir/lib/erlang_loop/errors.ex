@@ -50,8 +50,9 @@ end
 defmodule ErlangLoop.Error do
   @moduledoc """
   Why there is no result, if Python did not raise: `reason` is `:timeout`, `:cancelled`, `:loop_down`,
-  `:overload`, `:deadlock`, `:not_started`, `:noproc`, `{:no_loop, name}`, `{:no_pool, name}`, or a text
-  that says why Python could not be started. The module `:py` describes them.
+  `:overload`, `:deadlock`, `:not_started`, `:noproc`, `:unavailable`, `{:no_loop, name}`,
+  `{:no_pool, name}`, `{:peer_down, why}`, or a text that says why Python could not be started. The
+  module `:py` describes them.
   """
 
   defexception [:reason]

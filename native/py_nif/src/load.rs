@@ -92,7 +92,7 @@ const fn resource_type<T: Resource>() -> Type {
     }
 }
 
-static TYPES: [Type; 13] = [
+static TYPES: [Type; 14] = [
     resource_type::<loops::LoopRef>(),
     resource_type::<loops::PollSet>(),
     resource_type::<loops::FdRef>(),
@@ -101,6 +101,7 @@ static TYPES: [Type; 13] = [
     resource_type::<loops::sleeps::Sleeper>(),
     resource_type::<output::device::Device>(),
     resource_type::<requests::request::Request>(),
+    resource_type::<requests::ledger::Ledger>(),
     resource_type::<questions::QuestionRef>(),
     resource_type::<mailboxes::MailboxRef>(),
     resource_type::<mailboxes::Channel>(),

@@ -75,6 +75,18 @@ async def add_later(a: int, b: int = 10) -> int:
     return a + b
 
 
+def hold_the_gil() -> None:
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def sleep_long() -> None:
+    time.sleep(1000)
+
+
+async def block_the_loop() -> None:
+    sleep_long()
+
+
 async def watch_something() -> None:
     """For the loop to have its own fds."""
     loop = asyncio.get_running_loop()

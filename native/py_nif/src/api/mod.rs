@@ -8,6 +8,7 @@
 //! | `python` | the interpreter and its main thread |
 //! | `python_loops` | loops that Erlang starts and Python runs |
 //! | `requests`, `questions` | requests to Python, questions from Python |
+//! | `ledgers` | the requests of another process |
 //! | `mailboxes`, `channels` | messages and items to Python |
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
@@ -19,6 +20,7 @@
 mod channels;
 mod event_loops;
 mod fds;
+mod ledgers;
 mod mailboxes;
 mod objects;
 mod output;

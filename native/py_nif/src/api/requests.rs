@@ -11,6 +11,7 @@ use crate::questions::chain;
 use crate::requests::call::{Call, Code};
 use crate::requests::call_threads;
 use crate::requests::call_threads::{QueuedCall, interrupts};
+use crate::requests::ledger::{Entry, Ledger};
 use crate::requests::loop_requests;
 use crate::requests::loop_requests::{LoopMessage, Refused};
 use crate::requests::options::CallOptions;
@@ -34,7 +35,7 @@ fn request_submit<'a>(
         true => ReplyTo::NoProcess,
         false => ReplyTo::Caller(token),
     };
-    submit(env, target, call, reply_to, leader)
+    submit(env, target, call, reply_to, leader, None)
 }
 
 /// As `request_submit`, for a process that waits for the reply from now on. It calls `request_monitor` if
@@ -50,7 +51,33 @@ fn request_submit_unmonitored<'a>(
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, call, ReplyTo::WaitingCaller(token), leader)
+    submit(
+        env,
+        target,
+        call,
+        ReplyTo::WaitingCaller(token),
+        leader,
+        None,
+    )
+}
+
+/// As `request_submit_unmonitored`, with the request's number in the ledger of its origin.
+#[rustler::nif]
+fn request_submit_recorded<'a>(
+    env: Env<'a>,
+    token: Term<'a>,
+    target: Term<'a>,
+    call: Term<'a>,
+    leader: Term<'a>,
+    ledger: Ref<Ledger>,
+    number: u64,
+) -> NifResult<Term<'a>> {
+    if !main_thread::is_ready() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    let reply_to = ReplyTo::WaitingCaller(token);
+    let entry = Entry { ledger, number };
+    submit(env, target, call, reply_to, leader, Some(entry))
 }
 
 /// From now on the death of the process that waits for the reply abandons the request.
@@ -73,7 +100,14 @@ fn stream_submit<'a>(
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
-    submit(env, target, call, ReplyTo::Consumer(to, demand), leader)
+    submit(
+        env,
+        target,
+        call,
+        ReplyTo::Consumer(to, demand),
+        leader,
+        None,
+    )
 }
 
 fn submit<'a>(
@@ -82,6 +116,7 @@ fn submit<'a>(
     call: Term<'a>,
     reply_to: ReplyTo<'a>,
     leader: Term<'a>,
+    entry: Option<Entry>,
 ) -> NifResult<Term<'a>> {
     let home = match target.is_atom() {
         true => None,
@@ -98,6 +133,9 @@ fn submit<'a>(
     let Some(call) = Call::decode(env, call, options, reply_to, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));
     };
+    if let Some(entry) = entry {
+        call.request.record_in(entry);
+    }
     let to_loop = match &call.code {
         Code::Function(function) => home.is_some() || function.is_coroutine(),
         _ => false,

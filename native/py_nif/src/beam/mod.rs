@@ -12,6 +12,7 @@
 //! | [`errno`], [`signal`] | error numbers and signals under their Erlang names |
 //! | [`fd`] | file descriptors by number |
 //! | [`forked`] | whether this process is a forked copy, in which there is no VM |
+//! | [`shared_words`] | numbers in memory that processes share |
 //! | [`imports`] | replacing a function that a shared library imports |
 //!
 //! Unsafe code belongs in this folder, in `cpython/` and in `io/sys/`.
@@ -26,5 +27,6 @@ pub mod names;
 pub mod own_env;
 pub mod resource;
 pub mod select;
+pub mod shared_words;
 pub mod signal;
 pub mod terms;

@@ -107,3 +107,10 @@ pub fn remove_handlers_of_vm() {
         }
     }
 }
+
+/// The kernel kills this process when its parent ends, even if it is stopped.
+pub fn end_with_parent() {
+    // SAFETY: no memory involved. The request is one of the calling thread, a scheduler, which lives
+    // as long as the process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}

@@ -14,6 +14,7 @@
 //! | [`loop_requests`], [`unmonitored`] | the requests of a loop; those whose callers are not monitored yet |
 //! | [`on_loop`] | coroutines: requests on a loop's thread |
 //! | [`loop_streams`], [`plain_streams`] | streams of asynchronous and of plain generators |
+//! | [`ledger`] | which requests of another process have begun |
 //! | [`call_mailbox`] | ending the mailbox of a call |
 //! | [`reports`] | reports to `py_calls`, for the log |
 
@@ -22,6 +23,7 @@ pub mod call_mailbox;
 pub mod call_threads;
 pub mod calls;
 pub mod function;
+pub mod ledger;
 pub mod loop_requests;
 pub mod loop_streams;
 pub mod method;

@@ -111,6 +111,7 @@ fn run(slf: &Bound<'_, Loop>, call: Call) -> PyResult<()> {
         forget(slf, call.request.id);
         return Ok(());
     }
+    call.request.record_begin();
     let outcome = (slf.get()).callback(py, || calls::invoke(&callable, &call));
     forked::end_if_copy(py, &outcome);
     match outcome {

@@ -20,7 +20,7 @@ mod flow;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use event_loop::now_ns;
@@ -31,6 +31,7 @@ pub use flow::Next;
 
 use super::call::Name;
 use super::call_threads::interrupts;
+use super::ledger::Entry;
 use super::loop_requests;
 use super::plain_streams;
 use super::reports;
@@ -126,6 +127,8 @@ pub struct Request {
     pub result: ResultOptions,
     /// The process that made the request: output goes to that process's group leader.
     pub origin: Arc<Origin>,
+    /// Set if it is from the origin of this peer.
+    entry: OnceLock<Entry>,
     state: Mutex<RequestState>,
 }
 
@@ -156,6 +159,7 @@ impl Request {
             is_stream: flow.is_some(),
             result,
             origin: Origin::new(env, leader),
+            entry: OnceLock::new(),
             state: Mutex::new(RequestState {
                 phase: Phase::Queued,
                 reply: to.map(|to| PendingReply {
@@ -182,6 +186,19 @@ impl Request {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Before it is queued.
+    pub fn record_in(&self, entry: Entry) {
+        // It has one entry.
+        let _ = self.entry.set(entry);
+    }
+
+    /// Records that code of the request may run from now on.
+    pub fn record_begin(&self) {
+        if let Some(entry) = self.entry.get() {
+            entry.begin();
+        }
+    }
+
     /// It runs there from now on. Returns `false` if it was abandoned. For our own threads.
     pub fn begin(&self, runs_on: RunsOn) -> bool {
         let mut state = self.lock();
@@ -196,6 +213,7 @@ impl Request {
                     state.began = now_ns();
                 }
                 state.phase = Phase::Running(runs_on);
+                self.record_begin();
                 true
             }
             Phase::Done | Phase::Abandoned { .. } => false,

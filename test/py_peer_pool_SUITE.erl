@@ -1,0 +1,204 @@
+%% @doc Does a pool of peers survive crashes, and peers that hang? Is no request run twice? More rows
+%% of the table "When a peer dies" in docs/peers.md.
+-module(py_peer_pool_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    all_peers_are_used_and_the_idle_ones_first/1,
+    a_spare_stands_in/1,
+    what_has_not_begun_runs_on_another_peer/1,
+    a_caller_waits_for_the_next_peer/1,
+    a_crash_loop_ends_in_unavailable/1,
+    a_stopped_peer_is_killed_after_a_timeout/1,
+    c_code_that_never_returns/1,
+    a_blocked_loop/1,
+    a_timeout_alone_does_not_kill/1,
+    a_stopped_peer_does_not_outlive_its_proxy/1,
+    a_lost_connection/1,
+    casts_run/1
+]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() -> cases:of_suite(?MODULE).
+
+init_per_suite(Config) -> peers:begin_suite(Config).
+end_per_suite(_Config) -> peers:end_suite().
+
+init_per_testcase(_Case, Config) ->
+    _ = process_flag(trap_exit, true),
+    peers:begin_case(Config).
+end_per_testcase(_Case, Config) -> peers:end_case(Config).
+
+start(Options) ->
+    {ok, Pid} = py_event_loop_pool:start_link(peers:options(Options#{name => peer_pool})),
+    true = unlink(Pid),
+    Pid.
+
+stop() ->
+    ok = py_event_loop_pool:stop(peer_pool).
+
+run(Module, Function, Args) ->
+    run(Module, Function, Args, 30_000).
+
+run(Module, Function, Args, Timeout) ->
+    py_event_loop_pool:run(peer_pool, Module, Function, Args, #{}, Timeout).
+
+signal(Signal, Loop) ->
+    "" = os:cmd(["kill -", Signal, " ", integer_to_list(peers:os_pid(Loop))]),
+    ok.
+
+all_peers_are_used_and_the_idle_ones_first(_Config) ->
+    _ = start(#{size => 2}),
+    Used = [Pid || _ <- lists:seq(1, 4), {ok, Pid} <- [run(os, getpid, [])]],
+    ?assertEqual(2, length(lists:usort(Used))),
+    {ok, [#{name := peer_pool_1, spare := false, os_pid := _}, #{node := _}]} = py_event_loop_pool:info(peer_pool),
+    {ok, Task} = py_event_loop:submit(peer_pool_1, called, wait_for_ever, [<<"busy">>]),
+    {ok, #{os_pid := Idle}} = py_event_loop:info(peer_pool_2),
+    ?assertEqual([{ok, Idle}], lists:usort([run(os, getpid, []) || _ <- lists:seq(1, 6)])),
+    ok = py:cancel(Task),
+    {error, cancelled} = py:await(Task),
+    stop().
+
+%% While the supervisor, which is suspended, replaces nothing.
+a_spare_stands_in(_Config) ->
+    Pool = start(#{size => 1, spare => 1}),
+    {ok, [#{os_pid := First}, #{os_pid := Spare, spare := true}]} = py_event_loop_pool:info(peer_pool),
+    ?assertEqual([{ok, First}], lists:usort([run(os, getpid, []) || _ <- lists:seq(1, 4)])),
+    ok = sys:suspend(Pool),
+    ?assertEqual({error, {peer_down, {signal, sigsegv}}}, run(ctypes, string_at, [0])),
+    ?assertEqual({ok, Spare}, run(os, getpid, [])),
+    {ok, Task} = py_event_loop_pool:submit(peer_pool, os, getpid, []),
+    ?assertEqual({ok, Spare}, py:await(Task)),
+    ok = sys:resume(Pool),
+    eventually:is(true, fun() -> {ok, Spare} =/= run(os, getpid, []) end, 30_000),
+    stop().
+
+%% A stopped peer begins nothing.
+what_has_not_begun_runs_on_another_peer(_Config) ->
+    _ = start(#{size => 2}),
+    Begun = spawn_caller(fun() ->
+        py_event_loop:run(peer_pool_1, called, wait_for_ever, [<<"begun">>], #{}, infinity)
+    end),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(peer_pool_1, called, count_tasks, []) end),
+    {ok, #{os_pid := OsPid, pid := Stopped}} = py_event_loop:info(peer_pool_1),
+    ok = signal("STOP", peer_pool_1),
+    Callers = [spawn_caller(fun() -> run(called, note, [integer_to_binary(N)]) end) || N <- lists:seq(1, 20)],
+    %% The one that runs, and some of these.
+    eventually:is(true, fun() -> {ok, Load} = py_remote:load(Stopped), Load > 5 end),
+    "" = os:cmd(["kill -KILL ", integer_to_list(OsPid)]),
+    ?assertEqual({error, {peer_down, {signal, sigkill}}}, result(Begun)),
+    ?assertEqual([{ok, none}], lists:usort(lists:map(fun result/1, Callers))),
+    {ok, Noted} = py_event_loop:run(peer_pool_2, called, take_events, []),
+    ?assertEqual(lists:sort([integer_to_binary(N) || N <- lists:seq(1, 20)]), lists:sort(Noted)),
+    stop().
+
+a_caller_waits_for_the_next_peer(_Config) ->
+    _ = start(#{size => 1}),
+    {error, {peer_down, {exit, 3}}} = run(os, '_exit', [3]),
+    ?assertEqual({error, unavailable}, py_event_loop_pool:submit(peer_pool, math, sqrt, [4])),
+    ?assertEqual({error, unavailable}, run(math, sqrt, [4], 1)),
+    ?assertEqual({ok, 2.0}, run(math, sqrt, [4])),
+    stop().
+
+a_crash_loop_ends_in_unavailable(_Config) ->
+    Pool = start(#{size => 1, spare => 1, intensity => 1}),
+    Monitor = monitor(process, Pool),
+    Crash = fun() -> run(os, '_exit', [3]) end,
+    ?assertEqual([{error, {peer_down, {exit, 3}}}], lists:usort([Crash(), Crash()])),
+    receive
+        {'DOWN', Monitor, process, Pool, Reason} -> ?assertEqual(shutdown, Reason)
+    end,
+    ?assertEqual({error, unavailable}, run(math, sqrt, [4])),
+    ?assertEqual({error, noproc}, py_event_loop_pool:stop(peer_pool)).
+
+a_stopped_peer_is_killed_after_a_timeout(_Config) ->
+    Loop = peers:start(#{place => {peer, #{kill_after => 200}}}),
+    Other = spawn_caller(fun() ->
+        py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, infinity)
+    end),
+    eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    ok = signal("STOP", Loop),
+    ?assertEqual({error, timeout}, py_event_loop:run(Loop, math, sqrt, [4], #{}, 20)),
+    ?assertEqual({peer_down, hung}, peers:ended(Loop)),
+    ?assertEqual({error, {peer_down, hung}}, result(Other)).
+
+%% With the GIL, and without.
+c_code_that_never_returns(_Config) ->
+    hangs(called, hold_the_gil),
+    hangs(called, sleep_long).
+
+hangs(Module, Function) ->
+    Loop = peers:start(#{place => {peer, #{kill_after => 200}}}),
+    Monitor = monitor(process, Loop),
+    %% A call that times out before it begins blocks nothing.
+    eventually:is(false, fun() ->
+        {error, _} = py_event_loop:run(Loop, Module, Function, [], #{}, 50),
+        is_process_alive(Loop)
+    end),
+    receive
+        {'DOWN', Monitor, process, Loop, Reason} -> ?assertEqual({peer_down, hung}, Reason)
+    end.
+
+a_blocked_loop(_Config) ->
+    hangs(called, block_the_loop).
+
+%% The second check comes after the first: so that has found nothing.
+a_timeout_alone_does_not_kill(_Config) ->
+    Loop = peers:start(#{place => {peer, #{kill_after => 5000}}}),
+    Timeout = fun() -> py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, 20) end,
+    ?assertEqual([{error, timeout}], lists:usort([Timeout() || _ <- lists:seq(1, 5)])),
+    Guard = guard(Loop),
+    eventually:is(undefined, fun() -> element(7, sys:get_state(Guard)) end),
+    ?assertEqual({ok, 2.0}, py_event_loop:run(Loop, math, sqrt, [4])),
+    peers:stop(Loop),
+    eventually:is(false, fun() -> is_process_alive(Guard) end).
+
+guard(Loop) ->
+    [{Loop, _Agent, Guard, _Ledger}] = ets:lookup(py_remote, Loop),
+    Guard.
+
+a_stopped_peer_does_not_outlive_its_proxy(_Config) ->
+    Loop = peers:start(#{}),
+    OsPid = peers:os_pid(Loop),
+    ok = signal("STOP", Loop),
+    ok = mortal:kill(Loop),
+    eventually:is(false, fun() -> peers:is_running(OsPid) end).
+
+a_lost_connection(_Config) ->
+    Host = peers:start(#{}),
+    {ok, #{node := Node}} = py_event_loop:info(Host),
+    There = peers:start(#{place => Node}),
+    {ok, Task} = py_event_loop:submit(There, called, wait_for_ever, [<<"x">>]),
+    Monitors = [monitor(process, There), monitor(process, Host)],
+    true = erlang:disconnect_node(Node),
+    ?assertEqual({error, {peer_down, noconnection}}, py:await(Task)),
+    %% The host is a peer of this node, which ends.
+    [{peer_down, noconnection}, {peer_down, _}] = [
+        receive
+            {'DOWN', Monitor, process, _, Reason} -> Reason
+        end
+     || Monitor <- Monitors
+    ].
+
+casts_run(_Config) ->
+    Loop = peers:start(#{}),
+    ok = py:cast(called, note, [<<"cast">>], #{}, #{loop => Loop}),
+    eventually:is({ok, [<<"cast">>]}, fun() ->
+        py:eval("__import__('called').events", #{}, #{loop => Loop})
+    end),
+    %% Which is logged.
+    ok = py:cast(called, <<255>>, [], #{}, #{loop => Loop}),
+    ?assertEqual({ok, 2.0}, py_event_loop:run(Loop, math, sqrt, [4])),
+    peers:stop(Loop).
+
+spawn_caller(Call) ->
+    spawn_monitor(fun() -> exit({result, Call()}) end).
+
+result({Pid, Monitor}) ->
+    receive
+        {'DOWN', Monitor, process, Pid, {result, Result}} -> Result
+    end.
