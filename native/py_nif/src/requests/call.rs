@@ -10,7 +10,6 @@ use rustler::{Binary, Env, NifResult, Term};
 use super::function::{Function, FunctionRef};
 use super::method::Method;
 use super::options::CallOptions;
-use super::plain::PlainArguments;
 use super::request::{ReplyTo, Request};
 use super::snippet::Snippet;
 use crate::atoms;
@@ -32,19 +31,12 @@ pub struct Call {
     pub inline: bool,
     /// The question from Python that the caller is working on.
     pub question: Option<Arc<Question>>,
-    pub input: Input,
+    /// `None`: there are no arguments, which needs no copy.
+    pub input: Option<Input>,
 }
 
-/// The input of a request.
-pub enum Input {
-    Nothing,
-    /// Arguments, and no keyword arguments.
-    Plain(PlainArguments),
-    Copied(CopiedArguments),
-}
-
-/// Arguments and keyword arguments of a call, the variables of an eval.
-pub struct CopiedArguments {
+/// A copy of the arguments and keyword arguments of a call, or of the variables of an eval.
+pub struct Input {
     env: OwnEnv,
     args: Option<EnvTerm>,
     kwargs: Option<EnvTerm>,
@@ -106,35 +98,18 @@ impl Call {
 }
 
 impl Input {
-    fn copy(args: Option<Term<'_>>, kwargs: Option<Term<'_>>) -> Self {
-        if let (Some(args), None) = (args, kwargs)
-            && let Some(plain) = PlainArguments::of(args)
-        {
-            return Input::Plain(plain);
+    fn copy(args: Option<Term<'_>>, kwargs: Option<Term<'_>>) -> Option<Self> {
+        if args.is_none() && kwargs.is_none() {
+            return None;
         }
-        match (args, kwargs) {
-            (None, None) => Input::Nothing,
-            _ => {
-                let env = OwnEnv::new();
-                Input::Copied(CopiedArguments {
-                    args: args.map(|args| env.keep_copy(args)),
-                    kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
-                    env,
-                })
-            }
-        }
+        let env = OwnEnv::new();
+        Some(Input {
+            args: args.map(|args| env.keep_copy(args)),
+            kwargs: kwargs.map(|kwargs| env.keep_copy(kwargs)),
+            env,
+        })
     }
 
-    /// Keyword arguments or variables.
-    pub fn kwargs(&self) -> Option<Term<'_>> {
-        match self {
-            Input::Copied(terms) => terms.kwargs(),
-            Input::Nothing | Input::Plain(_) => None,
-        }
-    }
-}
-
-impl CopiedArguments {
     pub fn args(&self) -> Option<Term<'_>> {
         self.args.map(|args| self.env.load(args))
     }

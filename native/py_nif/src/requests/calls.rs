@@ -18,8 +18,6 @@ use super::call_threads::{QueuedCall, interrupts};
 use super::function::Function;
 use super::loop_requests;
 use super::loop_requests::{LoopMessage, Refused};
-use super::plain;
-use super::plain::PlainArguments;
 use super::plain_streams::Slice;
 use super::reports;
 use super::request::{Request, RunsOn};
@@ -159,7 +157,8 @@ fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
             interrupts::within(py, call.request.id, || invoke(&method.find(py)?, call))?
         }
         Code::Snippet(snippet) => {
-            interrupts::within(py, call.request.id, || snippet.run(py, call.input.kwargs()))?
+            let variables = call.input.as_ref().and_then(Input::kwargs);
+            interrupts::within(py, call.request.id, || snippet.run(py, variables))?
         }
     };
     Ok(Performed::Value(value))
@@ -174,34 +173,15 @@ fn learn(callable: &Bound<'_, PyAny>, function: &Function, is_stream: bool) -> b
 
 pub fn invoke<'py>(callable: &Bound<'py, PyAny>, call: &Call) -> PyResult<Bound<'py, PyAny>> {
     let py = callable.py();
-    match &call.input {
-        Input::Nothing => callable.call0(),
-        Input::Plain(args) => invoke_plainly(callable, args),
-        Input::Copied(terms) => {
-            let args = terms.args().map(|args| named::arguments(py, args));
-            let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
-            let kwargs = terms
-                .kwargs()
-                .map(|kwargs| named::keywords(py, "kwargs", kwargs));
-            callable.call(args, kwargs.transpose()?.flatten().as_ref())
-        }
-    }
-}
-
-/// Calls with arguments that need no tuple.
-fn invoke_plainly<'py>(
-    callable: &Bound<'py, PyAny>,
-    args: &PlainArguments,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = callable.py();
-    let mut args = args.iter().map(|value| plain::to_python(py, value));
-    let mut next = || args.next().transpose();
-    match (next()?, next()?, next()?) {
-        (Some(one), None, _) => callable.call1((one,)),
-        (Some(one), Some(two), None) => callable.call1((one, two)),
-        (Some(one), Some(two), Some(three)) => callable.call1((one, two, three)),
-        (None, ..) => callable.call0(),
-    }
+    let Some(input) = &call.input else {
+        return callable.call0();
+    };
+    let args = input.args().map(|args| named::arguments(py, args));
+    let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
+    let kwargs = input
+        .kwargs()
+        .map(|kwargs| named::keywords(py, "kwargs", kwargs));
+    callable.call(args, kwargs.transpose()?.flatten().as_ref())
 }
 
 /// Imports the module. Python leaves its own import machinery out of the traceback of a module that

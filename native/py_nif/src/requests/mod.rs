@@ -5,7 +5,6 @@
 //! | [`request`] | the life of a request, as the resource that Erlang holds |
 //! | [`call`] | what a request runs: a function or code, with its arguments |
 //! | [`options`] | how its caller wants it run, and its result |
-//! | [`plain`] | arguments that need no copy |
 //! | [`function`] | functions by name |
 //! | [`method`] | methods of objects that Erlang has by reference |
 //! | [`snippet`] | code that arrives as text |
@@ -29,7 +28,6 @@ pub mod loop_streams;
 pub mod method;
 pub mod on_loop;
 pub mod options;
-pub mod plain;
 pub mod plain_streams;
 pub mod reports;
 pub mod request;
