@@ -1,19 +1,15 @@
-//! Functions by their names. Callers usually name a function by the same atoms each time, or by a
-//! binary for the module, which may contain dots, and an atom. Such names are converted only once,
-//! to text and to Python strings.
+//! Functions by their names, which are converted to Python strings only once.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
-use rustler::sys::ErlNifTerm;
-use rustler::{Binary, NifResult, Term};
+use rustler::{NifResult, Term};
 
 use super::call::text;
 
@@ -67,27 +63,12 @@ pub struct Names {
     pub path: Vec<Py<PyString>>,
 }
 
-/// The word of an atom, which never changes.
-type AtomWord = ErlNifTerm;
-
-/// The terms that named a function, if they are worth remembering.
-enum Named {
-    /// Module and function.
-    Atoms(AtomWord, AtomWord),
-    /// The module is a binary.
-    Binary(Vec<u8>, AtomWord),
-    Otherwise,
-}
-
-/// The functions, by names and by the terms that named them.
+/// The functions by module and name.
 #[derive(Default)]
 struct Known {
-    by_atoms: HashMap<(AtomWord, AtomWord), &'static Function>,
-    by_binary: HashMap<Vec<u8>, HashMap<AtomWord, &'static Function>>,
-    by_names: HashMap<String, HashMap<String, &'static Function>>,
-    /// The number of entries in `by_names` and in `by_binary`.
+    modules: HashMap<String, HashMap<String, &'static Function>>,
+    /// The number of functions.
     count: usize,
-    count_binary: usize,
 }
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
@@ -95,30 +76,16 @@ static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 impl Function {
     /// By module and name: atoms, UTF-8 binaries or strings.
     pub fn named(module: Term<'_>, function: Term<'_>) -> NifResult<FunctionRef> {
-        if let Some(last) = last(module, function) {
-            return Ok(FunctionRef::Known(last));
-        }
-        if let Some(found) = known().find(module, function) {
-            LAST.set(Some(Last {
-                module: module.is_atom().then(|| module.as_c_arg()),
-                function: function.as_c_arg(),
-                found,
-            }));
+        let (module, function) = (text(module)?, text(function)?);
+        // Insertions only: consistent also after a panic.
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        let functions = known.modules.get(&module);
+        if let Some(found) = functions.and_then(|functions| functions.get(&function)) {
             return Ok(FunctionRef::Known(found));
         }
-        let named = Named::with(module, function);
-        let (module, function) = (text(module)?, text(function)?);
-        if let Named::Otherwise = named {
-            let known = known();
-            let functions = known.by_names.get(&module);
-            if let Some(found) = functions.and_then(|functions| functions.get(&function)) {
-                return Ok(FunctionRef::Known(found));
-            }
-        }
-        let mut known = KNOWN
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        Ok(known.get_or_insert(named, module, function))
+        drop(known);
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(known.get_or_insert(module, function))
     }
 
     fn new(module: String, function: String) -> Self {
@@ -176,96 +143,21 @@ impl Function {
     }
 }
 
-impl Named {
-    fn with(module: Term<'_>, function: Term<'_>) -> Self {
-        if !function.is_atom() {
-            return Named::Otherwise;
-        }
-        match (module.is_atom(), module.decode::<Binary<'_>>()) {
-            (true, _) => Named::Atoms(module.as_c_arg(), function.as_c_arg()),
-            (false, Ok(name)) => Named::Binary(name.as_slice().to_vec(), function.as_c_arg()),
-            (false, Err(_)) => Named::Otherwise,
-        }
-    }
-}
-
 impl Known {
-    /// Finds it without reading its names.
-    fn find(&self, module: Term<'_>, function: Term<'_>) -> Option<&'static Function> {
-        if !function.is_atom() {
-            return None;
+    fn get_or_insert(&mut self, module: String, function: String) -> FunctionRef {
+        let functions = self.modules.get(&module);
+        if let Some(found) = functions.and_then(|functions| functions.get(&function)) {
+            return FunctionRef::Known(found);
         }
-        let function = function.as_c_arg();
-        if module.is_atom() {
-            return self.by_atoms.get(&(module.as_c_arg(), function)).copied();
+        let new = Function::new(module.clone(), function.clone());
+        if self.count >= MOST {
+            return FunctionRef::Own(Arc::new(new));
         }
-        let module: Binary<'_> = module.decode().ok()?;
-        let functions = self.by_binary.get(module.as_slice())?;
-        functions.get(&function).copied()
+        // It is never freed.
+        let new: &'static Function = Box::leak(Box::new(new));
+        self.count += 1;
+        let functions = self.modules.entry(module).or_default();
+        functions.insert(function, new);
+        FunctionRef::Known(new)
     }
-
-    fn get_or_insert(&mut self, named: Named, module: String, function: String) -> FunctionRef {
-        let known = self.by_names.get(&module);
-        let found = match known.and_then(|functions| functions.get(&function)) {
-            Some(found) => *found,
-            None if self.count >= MOST => {
-                return FunctionRef::Own(Arc::new(Function::new(module, function)));
-            }
-            None => {
-                // It is never freed.
-                let new: &'static Function =
-                    Box::leak(Box::new(Function::new(module.clone(), function.clone())));
-                self.count += 1;
-                let functions = self.by_names.entry(module).or_default();
-                functions.insert(function, new);
-                new
-            }
-        };
-        match named {
-            Named::Atoms(module, function) if self.by_atoms.len() < MOST => {
-                self.by_atoms.insert((module, function), found);
-            }
-            Named::Binary(module, function) if self.count_binary < MOST => {
-                let functions = self.by_binary.entry(module).or_default();
-                if functions.insert(function, found).is_none() {
-                    self.count_binary += 1;
-                }
-            }
-            _ => {}
-        }
-        FunctionRef::Known(found)
-    }
-}
-
-thread_local! {
-    /// The function that was requested last on this scheduler's thread.
-    static LAST: Cell<Option<Last>> = const { Cell::new(None) };
-}
-
-#[derive(Clone, Copy)]
-struct Last {
-    /// `None`: a binary named it.
-    module: Option<AtomWord>,
-    function: AtomWord,
-    found: &'static Function,
-}
-
-/// The function, if the same terms named the last one.
-fn last(module: Term<'_>, function: Term<'_>) -> Option<&'static Function> {
-    let last = LAST.get()?;
-    let same = last.function == function.as_c_arg()
-        && match last.module {
-            Some(atom) => atom == module.as_c_arg(),
-            None => module
-                .decode::<Binary<'_>>()
-                .is_ok_and(|name| name.as_slice() == last.found.module.as_bytes()),
-        };
-    same.then_some(last.found)
-}
-
-fn known() -> std::sync::RwLockReadGuard<'static, Known> {
-    // Insertions only: consistent also after a panic.
-    KNOWN
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
