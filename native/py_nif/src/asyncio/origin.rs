@@ -2,7 +2,6 @@
 //! starts inherit it, and so do threads of `asyncio.to_thread`.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
 
@@ -66,35 +65,11 @@ fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// How many contexts a thread keeps for later calls.
-const KEPT: usize = 1024;
-
-/// A context, and the origin of what runs in copies of it.
-type Kept = Option<(Arc<Origin>, Py<PyAny>)>;
-
-/// A new context for a call on a call thread: variables that are set there end with it. The same
-/// processes call repeatedly, so each thread keeps one context per slot, chosen by the caller's
-/// number, until another process uses that slot; the result is a copy of it.
+/// A new context for a call on a call thread: variables that are set there end with it.
 pub fn new_context(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> {
-    thread_local! {
-        static CONTEXTS: RefCell<[Kept; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
-    }
-    let place = origin.caller_number as usize % KEPT;
-    let kept = CONTEXTS.with_borrow(|contexts| {
-        let (known, kept) = contexts[place].as_ref()?;
-        let same = Arc::ptr_eq(known, origin) || known.is_same(origin);
-        same.then(|| context::copy(py, kept))
-    });
-    if let Some(copy) = kept {
-        return copy;
-    }
-    let made = context::empty(py)?;
-    context::within(py, &made, || set(py, origin))?;
-    let copy = context::copy(py, &made)?;
-    let kept = (origin.clone(), made);
-    let before = CONTEXTS.with_borrow_mut(|contexts| contexts[place].replace(kept));
-    drop(before);
-    Ok(copy)
+    let new = context::empty(py)?;
+    context::within(py, &new, || set(py, origin))?;
+    Ok(new)
 }
 
 /// The process that asked for the code that runs in a context.

@@ -2,6 +2,7 @@
 //! requests, whose results are the replies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use event_loop::now_ns;
 use pyo3::exceptions::asyncio::CancelledError;
@@ -22,7 +23,6 @@ use super::loop_streams;
 use super::loop_streams::Sink;
 use super::plain_streams::Slice;
 use super::request::{Request, RunsOn};
-use crate::asyncio::loop_class::callers;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::futures;
 use crate::asyncio::loop_class::request_tasks::RequestTask;
@@ -31,8 +31,10 @@ use crate::asyncio::turn::run_once;
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::cpython::context;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
+use crate::loops::Origin;
 use crate::output::lines;
 
 /// Starts the requests that arrived since the last turn. Only errors that must end the loop are
@@ -190,7 +192,7 @@ fn make_task<'py>(
         false => (value.clone(), None),
     };
     let asyncio_task = if value.is_instance(coroutine_type(py)?)? {
-        callers::within(slf, &request.origin, || {
+        within_caller_context(slf, &request.origin, || {
             futures::create_named_task(slf, &value, &request.name.in_python(py))
         })?
     } else {
@@ -198,11 +200,29 @@ fn make_task<'py>(
         let options = PyDict::new(py);
         options.set_item("loop", slf)?;
         let asyncio = py.import("asyncio")?;
-        callers::within(slf, &request.origin, || {
+        within_caller_context(slf, &request.origin, || {
             asyncio.call_method("ensure_future", (&value,), Some(&options))
         })?
     };
     Ok((asyncio_task, sink))
+}
+
+/// Runs `body`, which creates a task, in a copy of the loop's own context, to which the caller is
+/// added.
+fn within_caller_context<R>(
+    slf: &Bound<'_, Loop>,
+    origin: &Arc<Origin>,
+    body: impl FnOnce() -> PyResult<R>,
+) -> PyResult<R> {
+    let py = slf.py();
+    let context = match slf.get().own_context.cloned(py) {
+        Some(own) => context::copy(py, &own)?,
+        None => context::copy_current(py)?,
+    };
+    context::within(py, &context, || {
+        origin::set(py, origin)?;
+        body()
+    })
 }
 
 fn is_done(asyncio_task: &Bound<'_, PyAny>) -> bool {

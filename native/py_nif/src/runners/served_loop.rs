@@ -11,7 +11,6 @@ use rustler::{Encoder, OwnedEnv};
 
 use super::placement::Arrival;
 use super::start::Owner;
-use crate::asyncio::loop_class::callers::Callers;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::clock as loop_clock;
 use crate::asyncio::loop_class::loop_arguments;
@@ -83,8 +82,8 @@ impl ServedLoop {
             context::leave(py, &context)?;
             let served = served?;
             let object = served.getattr("loop")?.cast_into::<Loop>()?;
-            let callers = Callers::of(py, &context)?;
-            drop(object.get().callers.replace(py, callers));
+            let own_context = context::copy(py, &context)?;
+            drop(object.get().own_context.replace(py, Some(own_context)));
             Ok(ServedLoop {
                 object: object.unbind(),
                 native: native.clone(),

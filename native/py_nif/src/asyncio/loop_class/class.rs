@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyWeakrefReference};
 use rustc_hash::FxHashMap;
 
-use super::callers::Callers;
 use super::clock as loop_clock;
 use super::clock::Clock;
 use super::fd_callbacks::MODE;
@@ -86,8 +85,9 @@ pub struct Loop {
     pub read_buffer: GilCell<ReadBuffer>,
     /// The asyncio tasks that Erlang waits for, by the number of the request.
     pub request_tasks: GilCell<FxHashMap<u64, RequestTask>>,
-    /// The callers of these and of earlier tasks.
-    pub callers: GilCell<Callers>,
+    /// The context as the init code left it, which the tasks of callers start with. Empty: the
+    /// init code runs.
+    pub own_context: GilSlot<Py<PyAny>>,
     pub task_factory: GilSlot<Py<PyAny>>,
     /// See `futures`.
     pub named_loop: GilSlot<Py<PyDict>>,
@@ -174,7 +174,7 @@ impl Loop {
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
             request_tasks: GilCell::default(),
-            callers: GilCell::default(),
+            own_context: GilSlot::new(None),
             task_factory: GilSlot::new(None),
             named_loop: GilSlot::new(None),
             named_task: GilSlot::new(None),
@@ -364,12 +364,12 @@ impl Loop {
         let timers = self.timers.replace(py, TimerHeap::new());
         let fds = self.fds.replace(py, FdTable::default());
         let request_tasks = self.request_tasks.replace(py, FxHashMap::default());
-        let callers = self.callers.replace(py, Callers::default());
+        let own_context = self.own_context.take(py);
         let priorities = self.priorities.with(py, |priorities| priorities.take_all());
         let native = self.native.replace(py, None);
         drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, request_tasks, callers, priorities));
+        drop((ready, timers, fds, request_tasks, own_context, priorities));
     }
 
     // ---- attributes of asyncio's loops that live here ----
@@ -468,7 +468,7 @@ impl Loop {
             .try_visit(|unflushed| unflushed.iter().try_for_each(|one| one.traverse(visit)))?;
         self.request_tasks
             .try_visit(|tasks| tasks.values().try_for_each(|task| task.traverse(visit)))?;
-        self.callers.try_visit(|callers| callers.traverse(visit))?;
+        self.own_context.visit(|context| visit.call(context))?;
         self.transports
             .try_visit(|transports| transports.traverse(visit))?;
         self.fds.try_visit(|fds| fds.traverse(visit))
@@ -480,7 +480,7 @@ impl Loop {
         drop(self.timers.replace(py, TimerHeap::new()));
         drop(self.unflushed.replace(py, Vec::new()));
         drop(self.request_tasks.replace(py, FxHashMap::default()));
-        drop(self.callers.replace(py, Callers::default()));
+        drop(self.own_context.take(py));
         drop(self.fds.replace(py, FdTable::default()));
         drop(self.transports.replace(py, Transports::default()));
         drop((self.task_factory.take(py), self.named_loop.take(py)));

@@ -11,11 +11,10 @@
 //! | [`clock`] | the loop's clock, which a program may replace |
 //! | [`signals`] | signal handlers |
 //! | [`blocking`] | reporting slow handlers |
-//! | [`loop_arguments`], [`request_tasks`], [`callers`] | loops that Erlang started: how they are created, their tasks, contexts of their callers |
+//! | [`loop_arguments`], [`request_tasks`] | loops that Erlang started: how they are created, their tasks |
 //! | [`read_buffer`] | the memory for received data |
 
 pub mod blocking;
-pub mod callers;
 pub mod class;
 pub mod clock;
 pub mod core;
