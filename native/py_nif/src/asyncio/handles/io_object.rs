@@ -103,8 +103,7 @@ impl IoObject {
 
 /// What `io` runs once, in a turn, where asyncio has a callback.
 pub trait RunOnce: Send {
-    /// `alone`: what ran before it in the queue has queued nothing.
-    fn run(self: Box<Self>, event_loop: &Bound<'_, Loop>, alone: bool) -> PyResult<()>;
+    fn run(self: Box<Self>, event_loop: &Bound<'_, Loop>) -> PyResult<()>;
 
     /// The object to name in reports.
     fn source(&self) -> &Py<PyAny>;

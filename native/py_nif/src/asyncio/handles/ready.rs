@@ -12,8 +12,7 @@ use super::io_object::{IoObject, RunOnce};
 pub enum Item {
     Callback(Py<Handle>),
     Io(IoObject, Direction),
-    /// True: what ran before it has queued nothing.
-    Once(Box<dyn RunOnce>, bool),
+    Once(Box<dyn RunOnce>),
 }
 
 impl Item {
@@ -28,7 +27,7 @@ impl Item {
         match self {
             Item::Callback(handle) => visit.call(handle),
             Item::Io(object, _) => object.traverse(visit),
-            Item::Once(step, _) => step.traverse(visit),
+            Item::Once(step) => step.traverse(visit),
         }
     }
 }

@@ -28,7 +28,7 @@ pub fn run_untimed(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
     match item {
         Item::Callback(handle) => run_callback(slf, &handle.into_bound(slf.py())),
         Item::Io(object, direction) => object.ready(slf, direction),
-        Item::Once(step, alone) => step.run(slf, alone),
+        Item::Once(step) => step.run(slf),
     }
 }
 

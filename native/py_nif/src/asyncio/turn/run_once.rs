@@ -226,18 +226,8 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
     let limit = this.threshold.get(py);
-    // How many were left when the previous one was taken.
-    let mut left = usize::MAX;
     for _ in 0..count {
-        let next = this.ready.with(py, |ready| {
-            let mut next = ready.pop_front();
-            if let Some(Item::Once(_, alone)) = &mut next {
-                *alone = ready.len() + 1 == left;
-            }
-            left = ready.len();
-            next
-        });
-        let Some(item) = next else {
+        let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
             // A callback closed the loop.
             break;
         };

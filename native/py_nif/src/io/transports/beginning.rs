@@ -6,7 +6,6 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::base::Transport;
-use super::kind::Kind;
 use super::server;
 use crate::asyncio::handles::io_object::RunOnce;
 use crate::asyncio::handles::ready::Item;
@@ -48,31 +47,17 @@ impl Transport {
             transport: slf.clone().into_any().unbind(),
             waiter: waiter.map(|waiter| waiter.clone().unbind()),
         };
-        owner
-            .get()
-            .push_item(py, Item::Once(Box::new(start), false));
+        owner.get().push_item(py, Item::Once(Box::new(start)));
         Ok(())
     }
 
     /// The second step of the beginning, after `connection_made`. The waiter is completed in any
-    /// case: if the fd cannot be watched, that is a separate error. `alone`: `connection_made`
-    /// queued nothing that has to run before data arrives, as it would on asyncio.
-    fn start(
-        slf: &Bound<'_, Self>,
-        waiter: Option<&Bound<'_, PyAny>>,
-        alone: bool,
-    ) -> PyResult<()> {
+    /// case: if the fd cannot be watched, that is a separate error.
+    fn start(slf: &Bound<'_, Self>, waiter: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let watched = match Self::reads_at_start(slf)? {
             true => Self::watch_again(slf, Direction::Read),
             false => Ok(()),
         };
-        if waiter.is_none() && alone && slf.get().kind == Kind::Stream && watched.is_ok() {
-            // The connection has no waiter, so no other callback comes between it and its data. The
-            // first data of a client has usually arrived by now: this saves one turn per connection
-            // (`bench/`: churn while busy).
-            Self::handle(slf, Direction::Read)?;
-            return Ok(());
-        }
         waiter.map_or(Ok(()), complete)?;
         watched
     }
@@ -85,13 +70,13 @@ struct Start {
 }
 
 impl RunOnce for Start {
-    fn run(self: Box<Self>, event_loop: &Bound<'_, Loop>, alone: bool) -> PyResult<()> {
+    fn run(self: Box<Self>, event_loop: &Bound<'_, Loop>) -> PyResult<()> {
         let py = event_loop.py();
         let transport = self.transport.into_bound(py);
         let transport = transport.cast::<Transport>()?;
         let waiter = self.waiter.map(|waiter| waiter.into_bound(py));
         item::run_as_callback(event_loop, transport, || {
-            Transport::start(transport, waiter.as_ref(), alone)
+            Transport::start(transport, waiter.as_ref())
         })
     }
 
