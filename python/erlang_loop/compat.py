@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import selectors
 import sys
@@ -24,6 +25,8 @@ __all__ = [
     "LOOP_ATTRIBUTES",
     "begin_selector_loop",
     "child_watcher",
+    "connection_context",
+    "context_option",
     "current_loop",
     "format_callback",
     "has_chosen_child_watcher",
@@ -127,6 +130,19 @@ def current_loop() -> asyncio.AbstractEventLoop | None:
             return None
     local = getattr(asyncio.get_event_loop_policy(), "_local", None)
     return getattr(local, "_loop", None)
+
+
+def connection_context() -> contextvars.Context | None:
+    """The context in which all methods of a new connection's protocol run.
+
+    None, before Python 3.15: each callback has a copy of the context that scheduled it.
+    """
+    return contextvars.copy_context() if sys.version_info >= (3, 15) else None
+
+
+def context_option(context: contextvars.Context | None) -> dict[str, Any]:
+    """The argument for methods of asyncio that have it from Python 3.15 on."""
+    return {} if context is None else {"context": context}
 
 
 def has_chosen_child_watcher() -> bool:

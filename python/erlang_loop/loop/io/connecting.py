@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import os
 import socket
@@ -13,7 +14,7 @@ from asyncio import base_events
 from collections.abc import Callable
 from typing import Any
 
-from ... import _native
+from ... import _native, compat
 from .socket_methods import SocketMethods
 
 _SOCKET = socket.socket
@@ -44,12 +45,14 @@ class Connecting(SocketMethods):
         # A program may have replaced asyncio's socket module: then use it.
         if options or _ASYNCIO.socket is not socket:
             return await super().create_connection(protocol_factory, host, port, **options)
-        begun = _native.connect(self, protocol_factory, host, port)
+        context = compat.connection_context()
+        begun = _native.connect(self, protocol_factory, host, port, context)
         if begun is None:
             return await super().create_connection(protocol_factory, host, port)
         if type(begun) is not tuple:
             rest = () if begun.family == socket.AF_INET else (0, 0)
-            begun = await self._finish_connecting(begun, (host, port, *rest), protocol_factory)
+            address = (host, port, *rest)
+            begun = await self._finish_connecting(begun, address, protocol_factory, context)
         transport, protocol, waiter = begun
         try:
             await waiter
@@ -68,6 +71,7 @@ class Connecting(SocketMethods):
         sock: socket.socket,
         address: Any,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
+        context: contextvars.Context | None,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol, asyncio.Future[None]]:
         """Wait for the connection, then create the transport."""
         try:
@@ -77,7 +81,8 @@ class Connecting(SocketMethods):
             sock.close()
             raise
         waiter = self.create_future()
-        return self._make_socket_transport(sock, protocol, waiter), protocol, waiter
+        transport = self._make_socket_transport(sock, protocol, waiter, context=context)
+        return transport, protocol, waiter
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         """Connect a socket."""

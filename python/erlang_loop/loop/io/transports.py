@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 import ssl
 from asyncio import constants, transports, trsock
@@ -10,7 +11,7 @@ from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
-from ... import _native
+from ... import _native, compat
 from ..asyncio_private import AsyncioLoop
 from . import own_sockets, tls
 
@@ -26,14 +27,16 @@ class TransportMethods(AsyncioLoop):
         *,
         extra: dict[str, Any] | None = None,
         server: Any = None,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Transport:
         if self._transport_of(sock.fileno()) is not None:
             self._ensure_fd_no_transport(sock)
         if own_sockets.has_own_methods(sock):
+            options = compat.context_option(context)
             return super()._make_socket_transport(
-                sock, protocol, waiter, extra=extra, server=server
+                sock, protocol, waiter, extra=extra, server=server, **options
             )
-        return _native.StreamTransport(self, sock, protocol, waiter, extra, server)
+        return _native.StreamTransport(self, sock, protocol, waiter, extra, server, context)
 
     def _make_ssl_transport(
         self,
@@ -46,6 +49,7 @@ class TransportMethods(AsyncioLoop):
         server_hostname: str | None = None,
         extra: dict[str, Any] | None = None,
         server: Any = None,
+        context: contextvars.Context | None = None,
         **timeouts: Any,
     ) -> asyncio.Transport:
         self._ensure_fd_no_transport(rawsock)
@@ -58,7 +62,9 @@ class TransportMethods(AsyncioLoop):
             server_hostname,
             **timeouts,
         )
-        self._make_socket_transport(rawsock, connection, extra=extra, server=server)
+        self._make_socket_transport(
+            rawsock, connection, extra=extra, server=server, context=context
+        )
         return connection._app_transport
 
     async def start_tls(
@@ -110,14 +116,16 @@ class TransportMethods(AsyncioLoop):
         server: Any = None,
         backlog: int = 100,
         *timeouts: float | None,
+        context: contextvars.Context | None = None,
         **named_timeouts: float | None,
     ) -> None:
         if sslcontext is not None:
+            options = {**named_timeouts, **compat.context_option(context)}
             super()._start_serving(
-                protocol_factory, sock, sslcontext, server, backlog, *timeouts, **named_timeouts
+                protocol_factory, sock, sslcontext, server, backlog, *timeouts, **options
             )
             return
-        acceptor = _native.Acceptor(self, protocol_factory, sock, server, backlog)
+        acceptor = _native.Acceptor(self, protocol_factory, sock, server, backlog, context)
         self._add_reader(sock.fileno(), acceptor)
 
     # Called by native transports.

@@ -61,6 +61,6 @@ fn source(py: Python<'_>, item: &Item) -> Option<Py<PyAny>> {
     match item {
         Item::Callback(handle) => handle.get().callback(py),
         Item::Io(object, _) => Some(object.object().clone_ref(py)),
-        Item::Once(step, _) => Some(step.source().clone_ref(py)),
+        Item::Once(step) => Some(step.source().clone_ref(py)),
     }
 }

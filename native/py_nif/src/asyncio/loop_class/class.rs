@@ -206,27 +206,29 @@ impl Loop {
 
     // ---- fds ----
 
-    #[pyo3(signature = (fd, callback, *args))]
+    #[pyo3(signature = (fd, callback, *args, context=None))]
     fn _add_reader(
         slf: &Bound<'_, Self>,
         fd: &Bound<'_, PyAny>,
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<Handle>> {
         slf.get().check_closed(slf.py())?;
-        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        let handle = Handle::build(slf, Call::new(callback, args), context)?;
         Self::watch(slf, fd, Direction::Read, MODE, handle)
     }
 
-    #[pyo3(signature = (fd, callback, *args))]
+    #[pyo3(signature = (fd, callback, *args, context=None))]
     fn _add_writer(
         slf: &Bound<'_, Self>,
         fd: &Bound<'_, PyAny>,
         callback: Bound<'_, PyAny>,
         args: Bound<'_, PyTuple>,
+        context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<Handle>> {
         slf.get().check_closed(slf.py())?;
-        let handle = Handle::build(slf, Call::new(callback, args), None)?;
+        let handle = Handle::build(slf, Call::new(callback, args), context)?;
         Self::watch(slf, fd, Direction::Write, MODE, handle)
     }
 

@@ -104,16 +104,17 @@ impl Loop {
         self.ready.with(py, |ready| ready.push_back(item));
     }
 
-    /// `call_soon(callback, *arguments)` for native code.
+    /// `call_soon(callback, *arguments, context=context)` for native code.
     pub fn enqueue(
         slf: &Bound<'_, Self>,
         callback: Bound<'_, PyAny>,
         arguments: Arguments,
+        context: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         this.check_closed(py)?;
-        let handle = Handle::new(slf, Call::new(callback, arguments), None)?;
+        let handle = Handle::new(slf, Call::new(callback, arguments), context)?;
         this.push(py, handle);
         Ok(())
     }

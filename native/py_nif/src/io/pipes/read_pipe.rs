@@ -69,7 +69,7 @@ impl ReadPipeTransport {
         base.get().closing.set(py, true);
         Transport::unwatch(base, Direction::Read)?;
         let eof = protocol.getattr(intern!(py, "eof_received"))?;
-        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::NONE)?;
+        Loop::enqueue(&base.get().owner(py)?, eof, Arguments::NONE, None)?;
         Transport::schedule_lost(base, py.None())
     }
 }

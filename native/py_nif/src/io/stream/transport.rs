@@ -42,9 +42,10 @@ impl StreamTransport {
         waiter: Option<&Bound<'py, PyAny>>,
         extra: Option<&Bound<'py, PyDict>>,
         server: Option<&Bound<'py, PyAny>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let base = Transport::build(Kind::Stream, owner, sock, protocol, extra, server)?;
-        Self::begin(base, owner.py(), waiter)
+        Self::begin(base, owner.py(), waiter, context)
     }
 
     /// For a connection that we opened or accepted.
@@ -55,18 +56,21 @@ impl StreamTransport {
         protocol: &Bound<'py, PyAny>,
         waiter: Option<&Bound<'py, PyAny>>,
         server: Option<&Bound<'py, PyAny>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let info = ExtraInfo::of_names(names);
         let base = Transport::over(Kind::Stream, owner, file, info, protocol, server)?;
-        Self::begin(base, owner.py(), waiter)
+        Self::begin(base, owner.py(), waiter, context)
     }
 
     fn begin<'py>(
-        base: Transport,
+        mut base: Transport,
         py: Python<'py>,
         waiter: Option<&Bound<'py, PyAny>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         set_nodelay(base.fd);
+        base.context = context.map(Bound::unbind);
         let stream = PyClassInitializer::from(base).add_subclass(StreamTransport::default());
         let stream = Bound::new(py, stream)?;
         Transport::begin(stream.as_super(), waiter)?;
@@ -96,7 +100,7 @@ impl StreamTransport {
 #[pymethods]
 impl StreamTransport {
     #[new]
-    #[pyo3(signature = (r#loop, sock, protocol, waiter=None, extra=None, server=None))]
+    #[pyo3(signature = (r#loop, sock, protocol, waiter=None, extra=None, server=None, context=None))]
     fn new<'py>(
         r#loop: &Bound<'py, Loop>,
         sock: &Bound<'py, PyAny>,
@@ -104,8 +108,9 @@ impl StreamTransport {
         waiter: Option<&Bound<'py, PyAny>>,
         extra: Option<&Bound<'py, PyDict>>,
         server: Option<&Bound<'py, PyAny>>,
+        context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
-        Self::create(r#loop, sock, protocol, waiter, extra, server)
+        Self::create(r#loop, sock, protocol, waiter, extra, server, context)
     }
 
     fn write_eof(slf: &Bound<'_, Self>) -> PyResult<()> {

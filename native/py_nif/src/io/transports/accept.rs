@@ -29,6 +29,8 @@ pub struct Acceptor {
     protocol_factory: Py<PyAny>,
     socket: FileObject,
     server: Option<Py<PyAny>>,
+    /// The context of the code that created the server, if asyncio passed it.
+    context: Option<Py<PyAny>>,
     /// The address of all connections, if the listener is bound to a single one.
     sockname: Option<Name>,
     most: usize,
@@ -43,12 +45,14 @@ impl Acceptor {
         sock: &Bound<'_, PyAny>,
         server: Option<&Bound<'_, PyAny>>,
         backlog: i64,
+        context: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         Ok(Acceptor {
             owner: r#loop.clone().unbind(),
             protocol_factory: protocol_factory.clone().unbind(),
             socket: FileObject::new(sock)?,
             server: server.map(|server| server.clone().unbind()),
+            context: context.map(|context| context.clone().unbind()),
             sockname: one_address(sock.py(), &FileObject::new(sock)?)?,
             // A negative backlog means as many as the system allows.
             most: usize::try_from(backlog).map_or(MOST_AT_ONCE, |most| most.clamp(1, MOST_AT_ONCE)),
@@ -89,6 +93,7 @@ impl Acceptor {
         visit.call(&self.protocol_factory)?;
         self.socket.traverse(visit)?;
         visit.call(&self.server)?;
+        visit.call(&self.context)?;
         match &self.sockname {
             Some(name) => name.traverse(visit),
             None => Ok(()),
@@ -100,14 +105,25 @@ impl Acceptor {
     fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
         let file = OpenFile::own(fd);
         // Each connection has a context of its own, as its task would have in asyncio.
-        let context = context::copy_current(py)?;
+        let context = match &self.context {
+            Some(context) => context::copy(py, context)?,
+            None => context::copy_current(py)?,
+        };
         context::enter(py, &context)?;
-        let made = self.make_transport(py, file, from);
+        let passed = self.context.as_ref().map(|_| context.bind(py).clone());
+        let made = self.make_transport(py, file, from, passed);
         context::leave(py, &context)?;
         made.or_else(|error| self.report(py, error))
     }
 
-    fn make_transport(&self, py: Python<'_>, file: OpenFile, from: &Address) -> PyResult<()> {
+    /// `context`: of all methods of the protocol.
+    fn make_transport(
+        &self,
+        py: Python<'_>,
+        file: OpenFile,
+        from: &Address,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let owner = self.owner.bind(py);
         let server = self.server.as_ref().map(|server| server.bind(py));
         let own = match &self.sockname {
@@ -116,20 +132,28 @@ impl Acceptor {
         };
         let peer = Name::of(py, from)?;
         if python_sockets::replaced(py)?.is_some() {
-            return self.make_with_object(py, file, &Names { own, peer });
+            return self.make_with_object(py, file, &Names { own, peer }, context);
         }
         let protocol = self.protocol_factory.bind(py).call0()?;
-        StreamTransport::over(owner, file, Names { own, peer }, &protocol, None, server).map(drop)
+        let names = Names { own, peer };
+        StreamTransport::over(owner, file, names, &protocol, None, server, context).map(drop)
     }
 
     /// Creates it with a socket object of the program's own class.
-    fn make_with_object(&self, py: Python<'_>, file: OpenFile, names: &Names) -> PyResult<()> {
+    fn make_with_object(
+        &self,
+        py: Python<'_>,
+        file: OpenFile,
+        names: &Names,
+        context: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let connection = python_sockets::of_file(py, file)?;
         let made = self.protocol_factory.bind(py).call0().and_then(|protocol| {
             let owner = self.owner.bind(py);
             let server = self.server.as_ref().map(|server| server.bind(py));
             let extra = names.to_dict(py)?;
-            StreamTransport::create(owner, &connection, &protocol, None, Some(&extra), server)
+            let extra = Some(&extra);
+            StreamTransport::create(owner, &connection, &protocol, None, extra, server, context)
         });
         if made.is_err() {
             connection.call_method0("close")?;

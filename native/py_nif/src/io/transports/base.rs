@@ -17,8 +17,10 @@ use super::flow::Limits;
 use super::kind::Kind;
 use super::open_file::OpenFile;
 use crate::asyncio::loop_class::class::Loop;
+use crate::cpython::arguments::Arguments;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::cells::gil_value::GilValue;
+use crate::cpython::context;
 use crate::io::stream::reading_way::Way;
 
 #[pyclass(subclass, frozen, dict, weakref, module = "erlang_loop._native")]
@@ -45,6 +47,9 @@ pub struct Transport {
     /// reading.
     pub read_context: GilSlot<Py<PyAny>>,
     pub write_context: GilSlot<Py<PyAny>>,
+    /// The context in which all methods of the protocol run, if asyncio passed one, which it does
+    /// from Python 3.15 on. Before that, each callback has a copy of the current context.
+    pub context: Option<Py<PyAny>>,
     pub limits: GilValue<Limits>,
 }
 
@@ -89,8 +94,25 @@ impl Transport {
             server: GilSlot::new(server.map(|server| server.clone().unbind())),
             read_context: GilSlot::new(None),
             write_context: GilSlot::new(None),
+            context: None,
             limits: GilValue::default(),
         })
+    }
+
+    /// The context of a new callback.
+    pub fn new_context(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.context {
+            Some(context) => Ok(context.clone_ref(py)),
+            None => context::copy_current(py),
+        }
+    }
+
+    /// Schedules a method of the protocol, or one that calls it.
+    pub fn enqueue(&self, callback: Bound<'_, PyAny>, argument: Bound<'_, PyAny>) -> PyResult<()> {
+        let py = callback.py();
+        let context = self.new_context(py)?.into_bound(py);
+        let argument = Arguments::one(argument)?;
+        Loop::enqueue(&self.owner(py)?, callback, argument, Some(context))
     }
 
     /// The loop; an error after the connection is lost, as accessing an attribute of `None` is in
@@ -231,7 +253,7 @@ impl Transport {
         ] {
             slot.visit(|object| visit.call(object))?;
         }
-        Ok(())
+        visit.call(&self.context)
     }
 
     fn __clear__(&self, py: Python<'_>) {

@@ -11,8 +11,6 @@ use crate::asyncio::handles::io_object::RunOnce;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::turn::item;
-use crate::cpython::arguments::Arguments;
-use crate::cpython::context;
 use crate::cpython::method_calls::complete;
 
 impl Transport {
@@ -36,13 +34,9 @@ impl Transport {
         }
         if let Some(protocol) = this.protocol.cloned(py) {
             let made = protocol.bind(py).getattr(intern!(py, "connection_made"))?;
-            let transport = slf.clone().into_any();
-            Loop::enqueue(&owner, made, Arguments::one(transport)?)?;
+            this.enqueue(made, slf.clone().into_any())?;
         }
-        drop(
-            this.read_context
-                .replace(py, Some(context::copy_current(py)?)),
-        );
+        drop(this.read_context.replace(py, Some(this.new_context(py)?)));
         let start = Start {
             transport: slf.clone().into_any().unbind(),
             waiter: waiter.map(|waiter| waiter.clone().unbind()),

@@ -27,12 +27,13 @@ const UNDER_WAY: [i32; 4] = [libc::EINPROGRESS, libc::EALREADY, libc::EAGAIN, li
 /// - `(transport, protocol, waiter)` if it is established at once, as within a machine,
 /// - the socket, if it has to be waited for.
 #[pyfunction]
-#[pyo3(signature = (event_loop, protocol_factory, host, port, /))]
+#[pyo3(signature = (event_loop, protocol_factory, host, port, context, /))]
 pub fn connect<'py>(
     event_loop: &Bound<'py, Loop>,
     protocol_factory: &Bound<'py, PyAny>,
     host: &Bound<'py, PyAny>,
     port: &Bound<'py, PyAny>,
+    context: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = event_loop.py();
     let Some((host, port)) = numbers(host, port) else {
@@ -53,7 +54,15 @@ pub fn connect<'py>(
         peer: peer(py, fd, host, &address)?,
     };
     let waiter = futures::create_future(event_loop)?;
-    let transport = StreamTransport::over(event_loop, file, names, &protocol, Some(&waiter), None)?;
+    let transport = StreamTransport::over(
+        event_loop,
+        file,
+        names,
+        &protocol,
+        Some(&waiter),
+        None,
+        context,
+    )?;
     let made = (transport, protocol, waiter).into_pyobject(py)?;
     Ok(Some(made.into_any()))
 }

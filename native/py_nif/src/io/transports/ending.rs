@@ -9,8 +9,6 @@ use pyo3::{PyTypeInfo, intern};
 use super::base::Transport;
 use super::kind::Kind;
 use super::server;
-use crate::asyncio::loop_class::class::Loop;
-use crate::cpython::arguments::Arguments;
 use crate::cpython::errors;
 use crate::cpython::method_calls::{call1, is_fatal};
 
@@ -42,9 +40,8 @@ impl Transport {
         let py = slf.py();
         let this = slf.get();
         this.lost.set(py, this.lost.get(py) + 1);
-        let owner = this.owner(py)?;
         let callback = slf.getattr(intern!(py, "_call_connection_lost"))?;
-        Loop::enqueue(&owner, callback, Arguments::one(error.into_bound(py))?)
+        this.enqueue(callback, error.into_bound(py))
     }
 
     /// Ends the connection after the waiting data is sent.

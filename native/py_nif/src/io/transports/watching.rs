@@ -34,7 +34,7 @@ impl Transport {
         if this.flag(direction).get(py) {
             return Ok(());
         }
-        let fresh = context::copy_current(py)?;
+        let fresh = this.new_context(py)?;
         drop(this.context(direction).replace(py, Some(fresh)));
         Self::watch_again(slf, direction)
     }
