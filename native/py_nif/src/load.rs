@@ -106,7 +106,7 @@ static TYPES: [Type; 14] = [
     resource_type::<mailboxes::MailboxRef>(),
     resource_type::<mailboxes::Channel>(),
     resource_type::<convert::PythonObject>(),
-    resource_type::<convert::SharedBytes>(),
+    resource_type::<super::cpython::objects::shared_bytes::SharedBytes>(),
 ];
 
 fn open_types(env: *mut ErlNifEnv) -> c_int {

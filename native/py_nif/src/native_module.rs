@@ -25,6 +25,7 @@ use crate::asyncio::loop_class::fd_callbacks;
 use crate::asyncio::loop_class::methods;
 use crate::asyncio::loop_class::signals;
 use crate::asyncio::turn::priorities;
+use crate::cpython::objects::finalizer;
 use crate::cpython::process::child_processes::ChildProcess;
 use crate::io::sock_operation::SockOperation;
 use crate::requests::call_threads::interrupts;
@@ -99,20 +100,8 @@ fn add_transports(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ReadPipeTransport>()?;
     module.add_class::<WritePipeTransport>()?;
     crate::io::transports::methods::add(py)?;
-    crate::io::transports::finalizer::install::<StreamTransport>(
-        py,
-        crate::io::transports::kind::Kind::Stream,
-    )?;
-    crate::io::transports::finalizer::install::<DatagramTransport>(
-        py,
-        crate::io::transports::kind::Kind::Datagram,
-    )?;
-    crate::io::transports::finalizer::install::<ReadPipeTransport>(
-        py,
-        crate::io::transports::kind::Kind::ReadPipe,
-    )?;
-    crate::io::transports::finalizer::install::<WritePipeTransport>(
-        py,
-        crate::io::transports::kind::Kind::WritePipe,
-    )
+    finalizer::install::<StreamTransport>(py)?;
+    finalizer::install::<DatagramTransport>(py)?;
+    finalizer::install::<ReadPipeTransport>(py)?;
+    finalizer::install::<WritePipeTransport>(py)
 }

@@ -1,40 +1,28 @@
 //! Which process asked for the Python code that runs, as a context variable: tasks that a coroutine
 //! starts inherit it, and so do threads of `asyncio.to_thread`.
-#![allow(unsafe_code)]
 
-use std::ptr;
 use std::sync::Arc;
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::asyncio::loop_class::class::Loop;
 use crate::convert::Pid;
 use crate::cpython::context;
+use crate::cpython::context_variable::ContextVariable;
 use crate::loops::{Origin, Target};
 
 /// The value of the variable.
 #[pyclass(frozen, name = "Origin", module = "erlang_loop._native")]
 pub struct OriginObject(Arc<Origin>);
 
-fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let variable = VARIABLE.get_or_try_init(py, || {
-        // SAFETY: attached; a new reference or null with an exception set.
-        unsafe {
-            let made = ffi::PyContextVar_New(c"erlang_loop_origin".as_ptr(), ffi::Py_None());
-            Bound::from_owned_ptr_or_err(py, made).map(Bound::unbind)
-        }
-    })?;
-    Ok(variable.bind(py))
-}
+static VARIABLE: ContextVariable = ContextVariable::new(c"erlang_loop_origin");
 
 /// Runs `body` on behalf of `origin`.
 pub fn within<R>(py: Python<'_>, origin: &Arc<Origin>, body: impl FnOnce() -> R) -> R {
     let token = enter(py, origin);
     let answer = body();
-    if let Err(error) = token.and_then(|token| leave(py, &token)) {
+    if let Err(error) = token.and_then(|token| VARIABLE.reset(&token)) {
         // Only what is printed is affected.
         error.write_unraisable(py, None);
     }
@@ -47,22 +35,7 @@ pub fn set(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<()> {
 }
 
 fn enter<'py>(py: Python<'py>, origin: &Arc<Origin>) -> PyResult<Bound<'py, PyAny>> {
-    let variable = variable(py)?;
-    let value = Bound::new(py, OriginObject(origin.clone()))?;
-    // SAFETY: attached, with a context variable; a new reference or null with an exception set.
-    unsafe {
-        let token = ffi::PyContextVar_Set(variable.as_ptr(), value.as_ptr());
-        Bound::from_owned_ptr_or_err(py, token)
-    }
-}
-
-fn leave(py: Python<'_>, token: &Bound<'_, PyAny>) -> PyResult<()> {
-    let variable = variable(py)?;
-    // SAFETY: attached; the token is of this variable, and CPython checks the rest.
-    match unsafe { ffi::PyContextVar_Reset(variable.as_ptr(), token.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(py)),
-    }
+    VARIABLE.set(Bound::new(py, OriginObject(origin.clone()))?.as_any())
 }
 
 /// A new context for a call on a call thread: variables that are set there end with it.
@@ -76,26 +49,14 @@ pub fn new_context(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<Py<PyAny>> 
 #[pyfunction]
 #[pyo3(signature = (context, /))]
 pub fn _caller_in(context: &Bound<'_, PyAny>) -> PyResult<Option<Pid>> {
-    let value = context.call_method1("get", (variable(context.py())?,))?;
+    let value = context.call_method1("get", (VARIABLE.object(context.py())?,))?;
     let origin = value.cast::<OriginObject>().ok();
     Ok(origin.map(|origin| Pid::of(&origin.get().0.caller)))
 }
 
 /// The origin of the code that runs, if there is one.
 pub fn current(py: Python<'_>) -> Option<Arc<Origin>> {
-    let variable = variable(py).ok()?;
-    let mut value = ptr::null_mut();
-    // SAFETY: attached, with a context variable; when the call returns 0, it has written a new
-    // reference (or null, if the variable has no value).
-    let value = unsafe {
-        match ffi::PyContextVar_Get(variable.as_ptr(), ptr::null_mut(), &mut value) {
-            0 => Bound::from_owned_ptr_or_opt(py, value)?,
-            _ => {
-                PyErr::fetch(py);
-                return None;
-            }
-        }
-    };
+    let value = VARIABLE.get(py).ok()??;
     let object = value.cast::<OriginObject>().ok()?;
     Some(object.get().0.clone())
 }

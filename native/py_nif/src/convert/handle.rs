@@ -1,7 +1,5 @@
 //! Python objects that Erlang has by reference: the option `return => ref`, and `erlang.Handle(obj)`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use pyo3::prelude::*;
 use rustler::{Encoder, Env, Term};
 
@@ -9,7 +7,7 @@ use super::exception::class_name;
 
 use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
-use crate::cpython::process::{finalizing, main_thread};
+use crate::cpython::objects::release::release;
 
 /// A Python object in a resource: Erlang has it as a reference, which keeps it alive.
 pub struct PythonObject {
@@ -45,27 +43,6 @@ impl Resource for PythonObject {
     }
     fn destroy(self, _sender: Sender<'_>) {
         release(self.object);
-    }
-}
-
-/// Drops an object on a thread that does not have the GIL and must not wait for it. PyO3 keeps a
-/// list of such objects, which is cleared by the next thread that attaches (or calls into this
-/// library). To make this soon even if Python is idle, its main thread is woken.
-pub fn release(object: Py<PyAny>) {
-    /// The main thread has been woken for this and has not run yet.
-    static WOKEN: AtomicBool = AtomicBool::new(false);
-    drop(object);
-    // The flag is cleared before the list is: a later object wakes the thread again.
-    if !WOKEN.swap(true, Ordering::AcqRel) {
-        let posted = main_thread::post(|_| {
-            WOKEN.store(false, Ordering::Release);
-            finalizing::attach(|_| ());
-        });
-        if !posted {
-            // A program occupies the main thread until the process ends: its own calls clear the
-            // list.
-            WOKEN.store(false, Ordering::Release);
-        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`to_python`](mod@to_python), [`to_term`](mod@to_term) | the two directions |
 //! | [`named`] | arguments, results and exceptions of requests |
-//! | [`atoms`], [`integers`], [`bit_string`], [`shared_bytes`] | leaves |
+//! | [`atoms`], [`integers`], [`bit_string`] | leaves |
 //! | [`opaque`], [`handle`] | pids, references, ports, funs in Python; Python objects in Erlang |
 //! | [`channels`] | the reading ends of channels |
 //! | [`types`] | enums, dataclasses, dates, numpy |
@@ -31,7 +31,6 @@ pub mod limits;
 pub mod named;
 mod opaque;
 mod result_options;
-mod shared_bytes;
 mod to_python;
 mod to_term;
 mod types;
@@ -46,7 +45,6 @@ pub use atoms::existing_atom;
 pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
 pub use result_options::ResultOptions;
-pub use shared_bytes::SharedBytes;
 pub use to_python::{bytes, to_python};
 pub use to_term::{result_to_term, to_term};
 pub use views::memoryview;

@@ -10,7 +10,7 @@ use super::opaque::{Fun, Pid, Port, Ref};
 use super::types::incoming::{self, Tagged};
 use super::{MAX_DEPTH, atoms, bit_string, channels, handle, integers};
 use crate::beam::terms::Elements;
-use crate::cpython::collector;
+use crate::cpython::objects::collector;
 
 /// Python hashes nested tuples recursively, without checking the remaining stack.
 const MAX_KEY_DEPTH: usize = 100;

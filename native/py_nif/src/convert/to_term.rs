@@ -13,10 +13,11 @@ use super::handle::{Handle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::result_options::ResultOptions;
 use super::types::outgoing::{self, Rare};
-use super::{MAX_DEPTH, atoms, bit_string, integers, limits, shared_bytes};
+use super::{MAX_DEPTH, atoms, bit_string, integers, limits};
 use crate::atoms as names;
 use crate::beam::terms;
 use crate::beam::terms::Word;
+use crate::cpython::objects::shared_bytes;
 
 /// A value is checked for containing itself each time it is this much deeper: a wide one would
 /// otherwise be converted thousands of times before it is too deep. Divides `MAX_DEPTH`, so that

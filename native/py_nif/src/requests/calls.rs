@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -26,6 +25,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::convert::named;
+use crate::cpython::objects::slots::{code_address, is_async_iterable, is_awaitable};
 use crate::cpython::process::forked;
 use crate::cpython::{context, interrupt};
 use crate::loops::{NativeLoop, registry};
@@ -269,41 +269,9 @@ pub fn is_for_loop(callable: &Bound<'_, PyAny>, function: &Function, is_stream: 
     is_stream && flags & CO_ASYNC_GENERATOR != 0
 }
 
-/// The address of a plain Python function's code; null for everything else. Only to compare, not to
-/// read: another thread may replace the code.
-#[allow(unsafe_code, reason = "asks CPython for a function's code")]
-fn code_address(callable: &Bound<'_, PyAny>) -> *mut ffi::PyObject {
-    // SAFETY: attached, with a live object; called only for functions.
-    unsafe {
-        match ffi::PyFunction_Check(callable.as_ptr()) {
-            0 => std::ptr::null_mut(),
-            _ => ffi::PyFunction_GetCode(callable.as_ptr()),
-        }
-    }
-}
-
 /// Whether a loop may have to run it: this check alone rules out most values.
 fn is_for_some_loop(value: &Bound<'_, PyAny>) -> bool {
-    has_slot(value, |slots| {
-        slots.am_await.is_some() || slots.am_aiter.is_some()
-    })
-}
-
-fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
-    has_slot(value, |slots| slots.am_await.is_some())
-}
-
-fn is_async_iterable(value: &Bound<'_, PyAny>) -> bool {
-    has_slot(value, |slots| slots.am_aiter.is_some())
-}
-
-#[allow(unsafe_code, reason = "asks CPython for a type's slots")]
-fn has_slot(value: &Bound<'_, PyAny>, look: impl FnOnce(&ffi::PyAsyncMethods) -> bool) -> bool {
-    // SAFETY: attached; the type of a live object, whose slots are fixed.
-    unsafe {
-        let slots = (*ffi::Py_TYPE(value.as_ptr())).tp_as_async;
-        !slots.is_null() && look(&*slots)
-    }
+    is_awaitable(value) || is_async_iterable(value)
 }
 
 fn hand_over(call: &Call, value: Bound<'_, PyAny>, home: Option<&Arc<NativeLoop>>) {

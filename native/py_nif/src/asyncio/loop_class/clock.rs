@@ -3,14 +3,14 @@
 //!
 //! asyncio calls `self.time()` wherever it needs the time. Here that reads one field, which changes
 //! when the attribute does.
-#![allow(unsafe_code)]
 
 use event_loop::now_ns;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use pyo3::{ffi, intern};
 
 use super::class::{Loop, nanoseconds};
+use crate::cpython::objects::slots;
 
 /// Which `time` a loop uses.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -63,7 +63,7 @@ pub fn look_at_class(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let has = slf.get_type().getattr(intern!(py, "time"))?;
     // Each of our classes has its own native `time` (`own_methods`): these are not identical, but
     // of a type that programs do not create.
-    let of_class = match has.get_type_ptr() == &raw mut ffi::PyMethodDescr_Type {
+    let of_class = match slots::is_native_method(&has) {
         true => Clock::System,
         false => Clock::OfClass,
     };
@@ -78,12 +78,7 @@ pub fn set_attribute(
     value: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let py = slf.py();
-    let pointer = value.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: does what `object` itself does, with live objects; null deletes.
-    let set = unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), pointer) };
-    if set != 0 {
-        return Err(PyErr::fetch(py));
-    }
+    slots::set_attribute(slf, name, value)?;
     // CPython interns names before this call, as it does with names in code.
     if name.as_any().is(intern!(py, "time")) {
         let clock = match value {

@@ -8,11 +8,12 @@ use pyo3::types::{PyBytes, PyTuple};
 use rustler::{Encoder, Env, Term};
 
 use super::super::error::{ConvertError, shortened};
-use super::super::{shared_bytes, views};
+use super::super::views;
 use super::incoming::impossible;
 use super::outgoing::{Rare, stand_in};
 use crate::atoms;
 use crate::beam::terms::{self, Elements};
+use crate::cpython::objects::shared_bytes;
 
 /// Looks for numpy each time, because it can be imported at any time; values of its types cannot
 /// exist before that.

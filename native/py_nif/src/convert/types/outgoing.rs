@@ -12,9 +12,10 @@ use pyo3::types::{
 use rustler::{Encoder, Env, Term};
 
 use super::super::error::{ConvertError, type_name};
-use super::super::{channels, integers, limits, shared_bytes};
+use super::super::{channels, integers, limits};
 use super::numpy;
 use crate::atoms;
+use crate::cpython::objects::shared_bytes;
 
 pub enum Rare<'a, 'py> {
     Term(Term<'a>),

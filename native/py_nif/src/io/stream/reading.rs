@@ -1,13 +1,8 @@
 //! Reading: one `recv` per readiness event, into reused memory, and a `bytes` object of the exact
 //! size. (asyncio reads into a new 256 KiB object each time, which glibc may map and unmap.)
-#![allow(unsafe_code)]
-
-use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
 
 use event_loop::Direction;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -21,6 +16,7 @@ use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::read_buffer::READ_SIZE;
 use crate::cpython::errors::os_error;
 use crate::cpython::method_calls::{call0, call1};
+use crate::cpython::objects::buffers::fill_buffer;
 use crate::io::sys::socket_calls;
 use crate::io::sys::socket_calls::Stop;
 use crate::io::tls;
@@ -101,17 +97,23 @@ impl StreamTransport {
             Ok(buffer) => buffer,
             Err(error) => return failed(base, error, "get_buffer"),
         };
-        match receive_into(&buffer, base.get().live_fd(py)) {
-            Some(Ok(0)) => Self::read_eof(base, protocol),
-            Some(Ok(count)) => {
+        let fd = base.get().live_fd(py);
+        // The buffer is released before anything else happens: `buffer_updated` may want to resize
+        // it.
+        let received = fill_buffer(&buffer, |memory| {
+            socket_calls::recv_into(fd, memory).map(|received| received.len())
+        });
+        match received {
+            Ok(Ok(0)) => Self::read_eof(base, protocol),
+            Ok(Ok(count)) => {
                 let count = count.into_pyobject(py)?.into_any();
                 call1(protocol, intern!(py, "buffer_updated"), &count)
                     .map(drop)
                     .or_else(|error| failed(base, error, "buffer_updated"))
             }
-            Some(Err(Stop::WouldBlock)) => Ok(()),
-            Some(Err(Stop::Failed(code))) => Transport::fatal(base, os_error(code), READ_ERROR),
-            None => Transport::fatal(base, PyErr::fetch(py), READ_ERROR),
+            Ok(Err(Stop::WouldBlock)) => Ok(()),
+            Ok(Err(Stop::Failed(code))) => Transport::fatal(base, os_error(code), READ_ERROR),
+            Err(error) => Transport::fatal(base, error, READ_ERROR),
         }
     }
 
@@ -146,24 +148,5 @@ fn not_empty(buffer: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
             "get_buffer() returned an empty buffer",
         )),
         _ => Ok(buffer),
-    }
-}
-
-/// Receives into a buffer of the protocol. The buffer is released before anything else happens:
-/// `buffer_updated` may want to resize it. `None`, with an exception set: it is not writable, has
-/// gaps, or is not a buffer.
-/// gaps, or is no buffer.
-fn receive_into(object: &Bound<'_, PyAny>, fd: RawFd) -> Option<Result<usize, Stop>> {
-    let mut view = MaybeUninit::<ffi::Py_buffer>::uninit();
-    // SAFETY: attached, and `view` has room for what the call fills in if it returns 0. Then the
-    // export keeps the memory in place, writable and without gaps until it is released, once.
-    unsafe {
-        if ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_WRITABLE) != 0 {
-            return None;
-        }
-        let mut view = view.assume_init();
-        let received = socket_calls::recv_into(fd, view.buf.cast(), view.len as usize);
-        ffi::PyBuffer_Release(&raw mut view);
-        Some(received)
     }
 }

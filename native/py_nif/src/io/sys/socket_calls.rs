@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::RawFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use super::address::Address;
 
@@ -71,13 +72,15 @@ pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
     answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })
 }
 
-/// Receives into memory that belongs to a Python object.
-///
-/// # Safety
-/// `memory` must be writable for `length` bytes during the call (an exported buffer).
-pub unsafe fn recv_into(fd: RawFd, memory: *mut u8, length: usize) -> Result<usize, Stop> {
-    // SAFETY: by the contract above.
-    answer(unsafe { kernel_recv(fd, memory, length) })
+/// Receives into memory of a Python object. Returns what was received.
+pub fn recv_into(fd: RawFd, memory: &mut [MaybeUninit<u8>]) -> Result<&mut [u8], Stop> {
+    let first = memory.as_mut_ptr().cast();
+    // SAFETY: the memory is exclusively ours and has the given length; the kernel has written as
+    // many bytes as it returns.
+    unsafe {
+        let count = answer(kernel_recv(fd, first, memory.len()))?;
+        Ok(std::slice::from_raw_parts_mut(first, count))
+    }
 }
 
 pub fn send(fd: RawFd, data: &[u8]) -> Result<usize, Stop> {
@@ -200,12 +203,14 @@ pub fn peer_address(fd: RawFd) -> Address {
 }
 
 /// Opens a TCP socket: non-blocking and close-on-exec.
-pub fn open_stream(family: libc::c_int) -> Result<RawFd, i32> {
+pub fn open_stream(family: libc::c_int) -> Result<OwnedFd, i32> {
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory involved.
-    match unsafe { libc::socket(family, kind, libc::IPPROTO_TCP) } {
-        fd if fd >= 0 => Ok(fd),
-        _ => Err(last_error()),
+    // SAFETY: no memory involved; a new fd has no other owner.
+    unsafe {
+        match libc::socket(family, kind, libc::IPPROTO_TCP) {
+            fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(last_error()),
+        }
     }
 }
 
@@ -219,9 +224,12 @@ pub fn connect(fd: RawFd, to: &Address) -> i32 {
 }
 
 /// Accepts a connection: non-blocking and close-on-exec.
-pub fn accept(fd: RawFd, from: &mut Address) -> Result<RawFd, Stop> {
+pub fn accept(fd: RawFd, from: &mut Address) -> Result<OwnedFd, Stop> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the address is exclusively ours and has the given length.
-    let accepted = unsafe { libc::accept4(fd, from.as_mut_ptr(), from.length_mut(), flags) };
-    answer(accepted as isize).map(|fd| fd as RawFd)
+    // SAFETY: the address is exclusively ours and has the given length; a new fd has no other
+    // owner.
+    unsafe {
+        let accepted = libc::accept4(fd, from.as_mut_ptr(), from.length_mut(), flags);
+        answer(accepted as isize).map(|fd| OwnedFd::from_raw_fd(fd as RawFd))
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! `_native.Acceptor` is the reader callback of a listening socket without TLS.
 
-use std::os::fd::RawFd;
+use std::os::fd::OwnedFd;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -102,8 +102,7 @@ impl Acceptor {
 }
 
 impl Acceptor {
-    fn connected(&self, py: Python<'_>, fd: RawFd, from: &Address) -> PyResult<()> {
-        let file = OpenFile::own(fd);
+    fn connected(&self, py: Python<'_>, fd: OwnedFd, from: &Address) -> PyResult<()> {
         // Each connection has a context of its own, as its task would have in asyncio.
         let context = match &self.context {
             Some(context) => context::copy(py, context)?,
@@ -111,7 +110,7 @@ impl Acceptor {
         };
         context::enter(py, &context)?;
         let passed = self.context.as_ref().map(|_| context.bind(py).clone());
-        let made = self.make_transport(py, file, from, passed);
+        let made = self.make_transport(py, OpenFile::Own(fd), from, passed);
         context::leave(py, &context)?;
         made.or_else(|error| self.report(py, error))
     }

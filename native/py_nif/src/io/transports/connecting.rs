@@ -3,7 +3,7 @@
 //! calls this.
 
 use std::net::IpAddr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -43,8 +43,9 @@ pub fn connect<'py>(
         return Ok(None);
     }
     let address = Address::of(host, port);
-    let fd = socket_calls::open_stream(address.family()).map_err(os_error)?;
-    let file = OpenFile::own(fd);
+    let socket = socket_calls::open_stream(address.family()).map_err(os_error)?;
+    let fd = socket.as_raw_fd();
+    let file = OpenFile::Own(socket);
     if !is_connected(py, fd, &address)? {
         return python_sockets::of_file(py, file).map(Some);
     }

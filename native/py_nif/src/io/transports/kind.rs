@@ -5,6 +5,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use super::base::Transport;
+use crate::cpython::objects::finalizer::HasFinalizer;
 use crate::io::datagram::transport::DatagramTransport;
 use crate::io::pipes::read_pipe::ReadPipeTransport;
 use crate::io::pipes::write_pipe::WritePipeTransport;
@@ -48,6 +49,27 @@ impl Kind {
         }
     }
 }
+
+macro_rules! has_finalizer {
+    ($($kind:ident: $class:ty),+) => {$(
+        impl HasFinalizer for $class {
+            const NUMBER: usize = Kind::$kind as usize;
+
+            /// A closed transport has nothing to warn about (`Transport::forgotten`).
+            fn needs_finalizer(slf: Borrowed<'_, '_, Self>) -> bool {
+                let transport = slf.cast::<Transport>();
+                transport.is_ok_and(|transport| !transport.get().is_closed(slf.py()))
+            }
+        }
+    )+};
+}
+
+has_finalizer!(
+    Stream: StreamTransport,
+    Datagram: DatagramTransport,
+    ReadPipe: ReadPipeTransport,
+    WritePipe: WritePipeTransport
+);
 
 impl Transport {
     /// The fd is ready, inside the context of the watch.

@@ -9,7 +9,6 @@
 //! | [`accept`], [`connecting`], [`server`] | creating connections |
 //! | [`open_file`] | the file behind the fd |
 //! | [`extra_info`], [`python_sockets`], [`description`] | addresses, socket objects, repr and debug logs |
-//! | [`finalizer`] | `__del__` |
 
 pub mod accept;
 pub mod base;
@@ -18,7 +17,6 @@ pub mod connecting;
 pub mod description;
 pub mod ending;
 pub mod extra_info;
-pub mod finalizer;
 pub mod flow;
 pub mod kind;
 pub mod methods;

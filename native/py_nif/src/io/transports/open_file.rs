@@ -1,16 +1,13 @@
 //! The file behind a transport's fd, while it is open.
-#![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
-use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
 
 use crate::cpython::method_calls::call0;
+use crate::cpython::objects::socket_object::SocketObject;
 
 pub enum OpenFile {
     /// A socket that we opened, and that has no Python object yet: most never get one.
@@ -18,32 +15,18 @@ pub enum OpenFile {
     Object(FileObject),
 }
 
-/// A Python socket (or another file), and its fd as the object itself reports it: -1 after
-/// `close()`.
+/// A Python socket or another file, and its fd as the object itself reports it: -1 after `close()`.
 ///
 /// The number of a closed fd may belong to another file by now, so it is read before every use; for
 /// sockets of the standard library that is one load.
-pub struct FileObject {
-    object: Py<PyAny>,
-    is_socket: bool,
-}
-
-/// The beginning of CPython's `PySocketSockObject`; unchanged since Python 2.
-#[repr(C)]
-struct SocketObject {
-    head: ffi::PyObject,
-    fd: libc::c_int,
+pub enum FileObject {
+    Socket(SocketObject),
+    Other(Py<PyAny>),
 }
 
 impl OpenFile {
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         FileObject::new(object).map(OpenFile::Object)
-    }
-
-    /// A descriptor that was just opened, and has no other owner.
-    pub fn own(fd: RawFd) -> Self {
-        // SAFETY: `accept` or `socket` has just returned it, and the caller passes its ownership.
-        OpenFile::Own(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     pub fn object(&self) -> Option<&FileObject> {
@@ -87,7 +70,7 @@ impl OpenFile {
         match self {
             // Whatever `close` returns, it is closed.
             OpenFile::Own(fd) => drop(fd),
-            OpenFile::Object(file) => drop(call0(file.object.bind(py), intern!(py, "close"))?),
+            OpenFile::Object(file) => drop(call0(file.object().bind(py), intern!(py, "close"))?),
         }
         Ok(())
     }
@@ -95,47 +78,50 @@ impl OpenFile {
 
 impl FileObject {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let class = SOCKET.import(object.py(), "_socket", "socket")?;
-        Ok(FileObject {
-            object: object.clone().unbind(),
-            // Checks the type, not `isinstance`: a mock may claim to be a socket, and `known_fd`
-            // would read the memory of something else.
-            is_socket: object.get_type().is_subclass(class)?,
+        Ok(match SocketObject::of(object)? {
+            Some(socket) => FileObject::Socket(socket),
+            None => FileObject::Other(object.clone().unbind()),
         })
     }
 
     pub fn object(&self) -> &Py<PyAny> {
-        &self.object
+        match self {
+            FileObject::Socket(socket) => socket.object(),
+            FileObject::Other(object) => object,
+        }
     }
 
     pub fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.object)
+        match self {
+            FileObject::Socket(socket) => socket.traverse(visit),
+            FileObject::Other(object) => visit.call(object),
+        }
     }
 
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
-        FileObject {
-            object: self.object.clone_ref(py),
-            is_socket: self.is_socket,
+        match self {
+            FileObject::Socket(socket) => FileObject::Socket(socket.clone_ref(py)),
+            FileObject::Other(object) => FileObject::Other(object.clone_ref(py)),
         }
     }
 
     #[inline]
     pub fn fd(&self, py: Python<'_>) -> RawFd {
-        if let Some(fd) = self.known_fd(py) {
-            return fd;
+        match self {
+            FileObject::Socket(socket) => socket.fd(py),
+            FileObject::Other(object) => {
+                let asked = object.call_method0(py, "fileno");
+                asked.and_then(|fd| fd.extract(py)).unwrap_or(-1)
+            }
         }
-        let asked = self.object.call_method0(py, "fileno");
-        asked.and_then(|fd| fd.extract(py)).unwrap_or(-1)
     }
 
     /// The fd if it can be known without running Python code.
     #[inline]
-    pub fn known_fd(&self, _py: Python<'_>) -> Option<RawFd> {
-        if !self.is_socket {
-            return None;
+    pub fn known_fd(&self, py: Python<'_>) -> Option<RawFd> {
+        match self {
+            FileObject::Socket(socket) => Some(socket.fd(py)),
+            FileObject::Other(_) => None,
         }
-        // SAFETY: attached, and an instance of `_socket.socket` begins like this.
-        Some(unsafe { (*self.object.as_ptr().cast::<SocketObject>()).fd })
     }
 }

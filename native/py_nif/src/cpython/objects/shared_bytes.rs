@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
 use rustler::{Env, NewBinary, Term};
 
-use super::handle::release;
+use super::release::release;
 use crate::beam::message::Sender;
 use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::terms;
