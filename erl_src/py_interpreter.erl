@@ -176,13 +176,13 @@ no_stacks(Reason) ->
 
 start(Waiting) ->
     case py_python_choice:settings() of
-        {ok, {Executable, Paths, SwitchInterval, DefaultEventLoop}} ->
+        {ok, {Executable, Paths, SwitchInterval, DefaultEventLoop, Faulthandler}} ->
             %% The VM ignores SIGCHLD, which makes every child of Python seem to exit with 0. Ports
             %% do not need it to be ignored: the VM starts them in a separate process.
             ok = os:set_signal(sigchld, default),
             Token = erlang:unique_integer(),
             Started = py_nif:python_start(
-                Token, Executable, Paths, SwitchInterval, DefaultEventLoop
+                Token, Executable, Paths, SwitchInterval, DefaultEventLoop, Faulthandler
             ),
             case Started of
                 ok -> {starting, Token, Waiting};

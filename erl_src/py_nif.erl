@@ -116,7 +116,7 @@
     signal_arrived/1
 ]).
 %% For py_interpreter and py_command.
--export([python_start/5, python_command/4, python_main/4, python_running/0, python_end_at_exit/1]).
+-export([python_start/6, python_command/4, python_main/4, python_running/0, python_end_at_exit/1]).
 %% For py_output, py_logger and processes that own loops.
 -export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
@@ -180,7 +180,7 @@
     signal_take/1,
     signal_give_back/1,
     signal_arrived/1,
-    python_start/5,
+    python_start/6,
     python_command/4,
     python_main/5,
     python_running/0,
@@ -622,9 +622,10 @@ signal_arrived(_Signal) -> erlang:nif_error(not_loaded).
     Executable :: binary(),
     Paths :: [binary()],
     SwitchInterval :: float() | undefined,
-    DefaultEventLoop :: boolean()
+    DefaultEventLoop :: boolean(),
+    Faulthandler :: boolean()
 ) -> ok | {error, binary()}.
-python_start(_Token, _Executable, _Paths, _SwitchInterval, _DefaultEventLoop) ->
+python_start(_Token, _Executable, _Paths, _SwitchInterval, _DefaultEventLoop, _Faulthandler) ->
     erlang:nif_error(not_loaded).
 
 %% @private

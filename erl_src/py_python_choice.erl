@@ -21,14 +21,15 @@
 
 -type switch_interval() :: float() | undefined.
 
-%% @doc The interpreter to embed, what goes in front of its `sys.path', its switch interval and
-%% whether its default event loop is ours; or a sentence that says which setting is wrong.
+%% @doc The interpreter to embed, what goes in front of its `sys.path', its switch interval, whether
+%% its default event loop is ours, and whether a crash shows its stacks; or a sentence that says which
+%% setting is wrong.
 -spec settings() ->
-    {ok, {binary(), [binary()], switch_interval(), boolean()}} | {error, binary()}.
+    {ok, {binary(), [binary()], switch_interval(), boolean(), boolean()}} | {error, binary()}.
 settings() ->
     case {for_command(), executable(), py_settings:find(default_event_loop)} of
         {{ok, {Paths, Interval}}, {ok, Executable}, {ok, Default}} ->
-            {ok, {Executable, Paths, Interval, Default}};
+            {ok, {Executable, Paths, Interval, Default, py_settings:value(faulthandler)}};
         {{error, Sentence}, _, _} ->
             {error, Sentence};
         {_, {error, Sentence}, _} ->

@@ -52,6 +52,7 @@ table() ->
         {python_path, [], paths, python},
         {start_python, false, boolean, application},
         {default_event_loop, true, boolean, python},
+        {faulthandler, true, boolean, application},
         {exit_timeout, 5000, {integer_or_infinity, 0}, application},
         {switch_interval, undefined, {number, 0.001, 10_000, "milliseconds"}, python},
         {default_loop_init, <<>>, code, default_loop},

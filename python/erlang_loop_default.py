@@ -47,6 +47,18 @@ def install() -> None:
     _after_import(_make_default, "asyncio")
 
 
+def show_crashes() -> None:
+    """Makes a signal such as SIGSEGV write the stacks of all Python threads to stderr.
+
+    The crash of an extension module ends the node, and would leave nothing behind.
+    """
+    import faulthandler
+
+    # The file of the process, which exists: not what Python code may put into `sys.stderr`.
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
+
+
 def redirect_output() -> None:
     """Redirects Python's output and logs to Erlang: in a node that `bin/erlang-loop` did not start.
 

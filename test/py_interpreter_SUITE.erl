@@ -13,6 +13,8 @@
     many_ask_for_it_at_once/1,
     a_virtual_environment_is_used/1,
     python_path_comes_first/1,
+    a_crash_leaves_the_python_stacks_behind/1,
+    a_crash_leaves_nothing_behind_if_so_set/1,
     threads_take_turns_as_often_as_set/1,
     a_wrong_setting_is_one_sentence_and_can_be_mended/1,
     another_version_is_refused_in_one_sentence/1,
@@ -103,6 +105,22 @@ a_virtual_environment_is_used(Config) ->
         ?assertEqual(unicode:characters_to_binary(Venv), Prefix),
         ?assertNotEqual(Prefix, Base)
     end).
+
+a_crash_leaves_the_python_stacks_behind(_Config) ->
+    {Status, Printed} = called:run_in_node("py:call(called, crash, [])"),
+    ?assertNotEqual(0, Status),
+    has(Printed, "Fatal Python error: Segmentation fault"),
+    has(Printed, "called.py\", line "),
+    has(Printed, "in crash").
+
+a_crash_leaves_nothing_behind_if_so_set(_Config) ->
+    Before = "ok = application:set_env(erlang_loop, faulthandler, false)",
+    {Status, Printed} = called:run_in_node(Before, "py:call(called, crash, [])"),
+    ?assertNotEqual(0, Status),
+    ?assertEqual(nomatch, string:find(Printed, "in crash"), Printed).
+
+has(Printed, Text) ->
+    ?assertNotEqual(nomatch, string:find(Printed, Text), Printed).
 
 python_path_comes_first(Config) ->
     Folder = ?config(folder, Config),

@@ -49,7 +49,7 @@ all() ->
         signal_take => [atom],
         signal_give_back => [atom],
         signal_arrived => [atom],
-        python_start => [int, bin, bins, interval, bool],
+        python_start => [int, bin, bins, interval, bool, bool],
         python_command => [bin, bins, interval, bins],
         python_main => [int, bin, bin, bins],
         python_end_at_exit => [timeout],

@@ -383,6 +383,11 @@ async def block_loop() -> str:
     return block()
 
 
+def crash() -> None:
+    """Ends the process, as an extension module with a fault does."""
+    ctypes.string_at(0)
+
+
 def hold() -> None:
     _release.clear()
 

@@ -32,8 +32,13 @@ fn python_start<'a>(
     paths: Term<'a>,
     switch_interval: Term<'a>,
     default_event_loop: bool,
+    faulthandler: bool,
 ) -> NifResult<Term<'a>> {
-    let settings = settings(executable, paths, switch_interval, default_event_loop)?;
+    let settings = Settings {
+        default_event_loop,
+        faulthandler,
+        ..settings(executable, paths, switch_interval)?
+    };
     let caller = env.pid();
     let started = main_thread::start(settings, move |result| match result {
         Ok(()) => reply(&caller, token, atoms::ok()),
@@ -55,9 +60,11 @@ fn python_command<'a>(
     switch_interval: Term<'a>,
     arguments: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    // The only difference from python.
-    let default_event_loop = true;
-    let settings = settings(executable, paths, switch_interval, default_event_loop)?;
+    let settings = Settings {
+        // The only difference from python.
+        default_event_loop: true,
+        ..settings(executable, paths, switch_interval)?
+    };
     let arguments: Vec<Binary> = list(arguments)?;
     let arguments = arguments.into_iter().map(text).collect::<NifResult<_>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
@@ -193,7 +200,6 @@ fn settings<'a>(
     executable: Binary<'a>,
     paths: Term<'a>,
     switch_interval: Term<'a>,
-    default_event_loop: bool,
 ) -> NifResult<Settings> {
     let switch_interval = match switch_interval.decode::<f64>() {
         Ok(seconds) if seconds > 0.0 => Some(seconds),
@@ -205,7 +211,8 @@ fn settings<'a>(
         executable: text(executable)?,
         paths: list(paths)?,
         switch_interval,
-        default_event_loop,
+        default_event_loop: false,
+        faulthandler: false,
     })
 }
 

@@ -24,6 +24,8 @@ pub struct Settings {
     pub install: fn(Python<'_>) -> PyResult<()>,
     /// Whether our loop becomes asyncio's default loop.
     pub default_event_loop: bool,
+    /// Whether a crash writes the stacks of Python's threads to stderr.
+    pub faulthandler: bool,
 }
 
 /// Starts Python on the calling thread and leaves the thread detached (without the GIL).
@@ -40,9 +42,11 @@ pub fn start(settings: &Settings) -> Result<(), String> {
         stacks::prepare_here(py);
         // In an Erlang node, what Python prints and logs goes to Erlang. A command line keeps its
         // own streams.
-        py.import("erlang_loop_default")?
-            .call_method0("redirect_output")
-            .map(drop)
+        let defaults = py.import("erlang_loop_default")?;
+        if settings.faulthandler {
+            defaults.call_method0("show_crashes")?;
+        }
+        defaults.call_method0("redirect_output").map(drop)
     })
     .map_err(|error: PyErr| error.to_string())
 }
