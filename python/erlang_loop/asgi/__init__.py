@@ -10,6 +10,7 @@
 | `sockets` | listening sockets |
 | `files` | `http.response.pathsend` |
 | `command` | `python -m erlang_loop.asgi` |
+| `worker` | the server of a loop of `py_asgi` |
 
 Connections, requests and responses are native: `native/py_nif/src/http`.
 """

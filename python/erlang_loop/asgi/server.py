@@ -84,8 +84,7 @@ class Server:
         Idle connections are closed `at_once`. Otherwise another server goes on with this
         address: they may send one more request, whose response says that it is the last.
         """
-        for listener in self._listeners:
-            listener.close()
+        self.stop_listening()
         if self._native is None:
             return True
         self._native.drain(at_once)
@@ -108,6 +107,11 @@ class Server:
             # Requests that are cancelled run their finally blocks.
             await self.drain(1.0)
         await self.lifespan.shutdown()
+
+    def stop_listening(self) -> None:
+        """Accepts nothing more."""
+        for listener in self._listeners:
+            listener.close()
 
     def _notified(self, event: str) -> None:
         (self._empty if event == "empty" else self.finished).set()

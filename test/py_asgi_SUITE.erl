@@ -1,0 +1,230 @@
+%% @doc Does a supervised ASGI server reload, drain and replace its workers without losing requests?
+-module(py_asgi_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    serves_and_reloads/1,
+    no_request_fails_during_reloads/1,
+    a_reload_that_fails_changes_nothing/1,
+    a_dead_worker_is_replaced/1,
+    a_stuck_start_ends/1,
+    a_worker_is_renewed_after_its_requests/1,
+    a_worker_is_renewed_after_its_lifetime/1,
+    drain_waits_for_requests/1,
+    a_supervisor_drains_it/1,
+    listens_at_a_path/1,
+    starts_that_fail/1,
+    bad_options_raise/1
+]).
+
+suite() -> [{timetrap, {minutes, list_to_integer(os:getenv("RELOADS_MINUTES", "2"))}}].
+
+all() -> cases:of_suite(?MODULE, []).
+
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
+
+init_per_testcase(_Case, Config) ->
+    Folder = proplists:get_value(priv_dir, Config),
+    ok = write(Folder, <<"one">>),
+    called:begin_case([{folder, list_to_binary(Folder)} | Config]).
+
+end_per_testcase(_Case, Config) -> called:end_case(Config).
+
+serves_and_reloads(Config) ->
+    with_server(#{workers => 2}, Config, fun(Server, Port) ->
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ok = write(folder(Config), <<"other">>),
+        Before = [Pid || #{pid := Pid} <- maps:get(workers, py_asgi:info(Server))],
+        ok = py_asgi:reload(Server),
+        ?assertEqual({200, <<"other">>}, asgi_load:get(Port, "/")),
+        eventually:is(2, fun() -> length(maps:get(workers, py_asgi:info(Server))) end),
+        #{workers := After, state := serving} = py_asgi:info(Server),
+        ?assertEqual([], [Pid || #{pid := Pid} <- After, lists:member(Pid, Before)])
+    end).
+
+%% `make reloads' runs this with larger numbers.
+no_request_fails_during_reloads(Config) ->
+    Reloads = list_to_integer(os:getenv("RELOADS", "3")),
+    Clients = list_to_integer(os:getenv("RELOADS_CLIENTS", "20")),
+    Pause = 1000 * list_to_integer(os:getenv("RELOADS_SECONDS", "0")) div Reloads,
+    with_server(#{}, Config, fun(Server, Port) ->
+        Load = asgi_load:start(Port, Clients),
+        _ = [
+            begin
+                timer:sleep(Pause),
+                ok = py_asgi:reload(Server),
+                eventually:is(1, fun() -> length(maps:get(workers, py_asgi:info(Server))) end)
+            end
+         || _ <- lists:seq(1, Reloads)
+        ],
+        Counts = #{failed := Failed, announced := Announced} = asgi_load:stop(Load),
+        ct:pal("~b reloads: ~p", [Reloads, Counts]),
+        ?assertEqual(0, Failed),
+        %% A client that was between two connections meets the new worker.
+        ?assert(Announced >= Reloads)
+    end).
+
+a_reload_that_fails_changes_nothing(Config) ->
+    with_server(#{}, Config, fun(Server, Port) ->
+        ok = file:write_file(filename:join(folder(Config), "asgi_served.py"), <<"1 / 0\n">>),
+        {error, {app, #{type := <<"builtins.ZeroDivisionError">>}}} = py_asgi:reload(Server),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ?assertMatch(#{workers := [#{state := serving}]}, py_asgi:info(Server))
+    end).
+
+a_dead_worker_is_replaced(Config) ->
+    with_server(#{}, Config, fun(Server, Port) ->
+        #{workers := [#{pid := Pid, loop := Loop}]} = py_asgi:info(Server),
+        true = exit(Loop, kill),
+        eventually:is(true, fun() ->
+            case py_asgi:info(Server) of
+                #{workers := [#{pid := New}]} -> New =/= Pid;
+                _ -> false
+            end
+        end),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
+a_stuck_start_ends(Config) ->
+    process_flag(trap_exit, true),
+    Options = options(#{app => <<"asgi_served:never">>, start_timeout => 100}, Config),
+    ?assertEqual({error, {app, timeout}}, py_asgi:start_link(Options)).
+
+a_worker_is_renewed_after_its_requests(Config) ->
+    with_server(#{limit_max_requests => 2}, Config, fun(Server, Port) ->
+        #{workers := [#{pid := Pid}]} = py_asgi:info(Server),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        is_renewed(Server, Pid),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
+a_worker_is_renewed_after_its_lifetime(Config) ->
+    with_server(#{lifetime => 100}, Config, fun(Server, Port) ->
+        #{workers := [#{pid := Pid} | _]} = py_asgi:info(Server),
+        is_renewed(Server, Pid),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
+is_renewed(Server, Pid) ->
+    eventually:is(true, fun() ->
+        #{workers := Workers} = py_asgi:info(Server),
+        Workers =/= [] andalso not lists:member(Pid, [One || #{pid := One} <- Workers])
+    end).
+
+drain_waits_for_requests(Config) ->
+    with_server(#{}, Config, fun(Server, Port) ->
+        Test = self(),
+        _ = spawn_link(fun() -> Test ! {slow, asgi_load:get(Port, "/slow")} end),
+        eventually:is(1, fun() -> active(Server) end),
+        ok = py_asgi:drain(Server, 10_000),
+        receive
+            {slow, Response} -> ?assertEqual({200, <<"one">>}, Response)
+        end,
+        ?assertMatch(#{state := drained, workers := []}, py_asgi:info(Server)),
+        ?assertEqual({error, drained}, py_asgi:reload(Server)),
+        ?assertEqual({error, econnrefused}, asgi_load:get(Port, "/")),
+        ok = py_asgi:drain(Server, 0)
+    end).
+
+active(Server) ->
+    lists:sum([Active || #{active := Active} <- maps:get(workers, py_asgi:info(Server))]).
+
+a_supervisor_drains_it(Config) ->
+    Spec = py_asgi:child_spec(options(#{name => asgi_supervised}, Config)),
+    ?assertMatch(#{id := asgi_supervised, shutdown := 35_000}, Spec),
+    {ok, Supervisor} = supervisor:start_link(supervisor_of, {#{}, [Spec]}),
+    #{address := {_, Port}} = py_asgi:info(asgi_supervised),
+    Test = self(),
+    _ = spawn_link(fun() -> Test ! {slow, asgi_load:get(Port, "/slow")} end),
+    eventually:is(1, fun() -> active(asgi_supervised) end),
+    ok = gen_server:stop(Supervisor),
+    receive
+        {slow, Response} -> ?assertEqual({200, <<"one">>}, Response)
+    end.
+
+listens_at_a_path(Config) ->
+    Path = iolist_to_binary(["/tmp/asgi-", os:getpid(), ".sock"]),
+    with_server(#{uds => Path}, Config, fun(Server, _) ->
+        #{address := Path} = py_asgi:info(Server),
+        {ok, Socket} = gen_tcp:connect({local, Path}, 0, [binary, local, {active, false}]),
+        ok = gen_tcp:send(Socket, <<"GET / HTTP/1.0\r\n\r\n">>),
+        {ok, <<"HTTP/1.1 200", _/binary>>} = gen_tcp:recv(Socket, 0),
+        ok = gen_tcp:close(Socket)
+    end),
+    ?assertNot(filelib:is_file(Path)).
+
+starts_that_fail(Config) ->
+    process_flag(trap_exit, true),
+    Start = fun(Options) -> py_asgi:start_link(options(Options, Config)) end,
+    ?assertMatch(
+        {error, {app, #{message := <<"there is no module 'asgi_missing'", _/binary>>}}},
+        Start(#{app => <<"asgi_missing:app">>})
+    ),
+    ?assertMatch(
+        {error, {app, #{type := <<"builtins.ValueError">>, message := <<"no database">>}}},
+        Start(#{app => <<"asgi_served:failing">>, lifespan => <<"on">>})
+    ),
+    ?assertMatch({error, {app, #{message := <<"lifespan must be", _/binary>>}}}, Start(#{lifespan => <<"x">>})),
+    ?assertMatch({error, {app, _}}, Start(#{ssl => #{certfile => <<"/missing.pem">>}})),
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    ?assertEqual({error, {listen, {{127, 0, 0, 1}, Port}, eaddrinuse}}, Start(#{port => Port})),
+    ok = gen_tcp:close(Socket).
+
+bad_options_raise(Config) ->
+    Bad = [
+        #{port => 70_000},
+        #{host => <<"not an address">>},
+        #{workers => 0},
+        #{app => main},
+        #{unknown => 1},
+        #{lifetime => 0},
+        #{ssl => true}
+    ],
+    _ = [
+        ?assertError({bad_option, {_, _}, _}, py_asgi:start_link(options(Options, Config)))
+     || Options <- Bad
+    ],
+    ?assertError({bad_option, nothing, _}, py_asgi:start_link(nothing)),
+    ?assertError({bad_option, {timeout, soon}, _}, py_asgi:drain(self(), soon)).
+
+%% Helpers
+
+with_server(Options, Config, Test) ->
+    {ok, Server} = py_asgi:start_link(options(Options, Config)),
+    #{address := Address} = py_asgi:info(Server),
+    try
+        Test(Server, port(Address))
+    after
+        ok = py_asgi:stop(Server)
+    end.
+
+port({_, Port}) -> Port;
+port(_Path) -> none.
+
+options(Options, Config) ->
+    maps:merge(#{app => <<"asgi_served:app">>, app_dir => folder(Config), port => 0}, Options).
+
+folder(Config) -> proplists:get_value(folder, Config).
+
+%% An application that responds with this text.
+write(Folder, Text) ->
+    file:write_file(filename:join(Folder, "asgi_served.py"), [
+        "import asyncio\n"
+        "async def app(scope, receive, send):\n"
+        "    assert scope['type'] == 'http'\n"
+        "    if scope['path'] == '/slow':\n"
+        "        await asyncio.sleep(0.3)\n"
+        "    await send({'type': 'http.response.start', 'status': 200})\n"
+        "    await send({'type': 'http.response.body', 'body': b'", Text, "'})\n"
+        "async def failing(scope, receive, send):\n"
+        "    await receive()\n"
+        "    raise ValueError('no database')\n"
+        "async def never(scope, receive, send):\n"
+        "    await asyncio.sleep(60)\n"
+    ]).
