@@ -86,7 +86,7 @@
     state = serving :: serving | draining | drained
 }).
 
-%% As many deaths of workers in so many milliseconds end the server: its supervisor decides.
+%% This many deaths of workers within PERIOD milliseconds end the server: its supervisor decides.
 -define(DEATHS, 10).
 -define(PERIOD, 10_000).
 
