@@ -26,4 +26,4 @@ __all__ = [
 #: The class of transports over stream sockets, under its public name.
 _ErlangSocketTransport = _native.StreamTransport
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
