@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks memcheck matrix dist wheel docs clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults memcheck matrix dist wheel docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ leaks: build ## A million calls and timers, 100,000 connections and loops: is al
 reloads: build ## Reloads an ASGI server under load: no request may fail (N=20 reloads in SECONDS=60)
 	@RELOADS=$(or $(N),20) RELOADS_SECONDS=$(or $(SECONDS),60) RELOADS_CLIENTS=200 RELOADS_MINUTES=60 \
 		rebar3 ct --suite test/py_asgi_SUITE --case no_request_fails_during_reloads
+
+segfaults: build ## Peers crash under 100 callers, N times: is every call answered, and none run twice?
+	@scripts/setup test
+	@SEGFAULTS=$${N:-1000} rebar3 ct --suite test/py_segfault_SUITE
 
 memcheck: build ## The core's tests under AddressSanitizer, Miri and valgrind, as far as they are there
 	@scripts/memcheck

@@ -74,7 +74,8 @@ callers_tasks_and_streams_get_the_reason(_Config) ->
         exit(py:fold(fun(_, A) -> A end, a, streamed, waits, [<<"x">>], #{}, Options))
     end,
     Folder = spawn_monitor(Fold),
-    eventually:is({ok, 23}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
+    %% The callers, the tasks, the stream and the fold.
+    eventually:is({ok, 24}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     ?assertEqual(Down, py_event_loop:run(Loop, ctypes, string_at, [0])),
     _ = [
         receive
