@@ -11,11 +11,10 @@ use pyo3::prelude::*;
 use super::request::HttpRequest;
 use super::{receiving, sending};
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 
 /// An awaitable with its value.
 #[pyclass(frozen, module = "erlang_loop._native")]
-pub struct Ready(GilSlot<Py<PyAny>>);
+pub struct Ready(GilSlot<Option<Py<PyAny>>>);
 
 impl Ready {
     pub fn create<'py>(py: Python<'py>, value: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -73,11 +72,11 @@ pub enum For {
 /// An awaitable that waits.
 #[pyclass(frozen, module = "erlang_loop._native")]
 pub struct Waiting {
-    request: GilSlot<Py<HttpRequest>>,
+    request: GilSlot<Option<Py<HttpRequest>>>,
     awaits: For,
     /// The iterator of the future that is waited for.
-    steps: GilSlot<Py<PyAny>>,
-    running: GilValue<bool>,
+    steps: GilSlot<Option<Py<PyAny>>>,
+    running: GilSlot<bool>,
 }
 
 impl Waiting {
@@ -89,7 +88,7 @@ impl Waiting {
             request: GilSlot::new(Some(request.clone().unbind())),
             awaits,
             steps: GilSlot::new(None),
-            running: GilValue::default(),
+            running: GilSlot::default(),
         };
         Ok(Bound::new(request.py(), waiting)?.into_any())
     }

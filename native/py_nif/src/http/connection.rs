@@ -18,7 +18,6 @@ use crate::asyncio::loop_class::futures;
 use crate::asyncio::turn::run_once;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::fast_method::{CallArguments, FastMethod, install};
 use crate::cpython::method_calls::{call0, call1, complete};
 use crate::io::stream::transport::StreamTransport;
@@ -48,45 +47,45 @@ enum Stage {
 #[pyclass(frozen, weakref, module = "erlang_loop._native")]
 pub struct HttpConnection {
     server: Py<HttpServer>,
-    number: GilValue<u64>,
-    pub transport: GilSlot<Py<PyAny>>,
+    number: GilSlot<u64>,
+    pub transport: GilSlot<Option<Py<PyAny>>>,
     /// Of the scopes of its requests.
-    template: GilSlot<Py<PyDict>>,
-    request: GilSlot<Py<HttpRequest>>,
-    stage: GilValue<Stage>,
+    template: GilSlot<Option<Py<PyDict>>>,
+    request: GilSlot<Option<Py<HttpRequest>>>,
+    stage: GilSlot<Stage>,
     input: GilCell<Input>,
     /// A part of the next head has arrived.
-    head_begun: GilValue<bool>,
-    advancing: GilValue<bool>,
-    resume_scheduled: GilValue<bool>,
-    read_paused: GilValue<bool>,
-    dropped: GilValue<usize>,
-    received: GilValue<u64>,
-    pub write_paused: GilValue<bool>,
+    head_begun: GilSlot<bool>,
+    advancing: GilSlot<bool>,
+    resume_scheduled: GilSlot<bool>,
+    read_paused: GilSlot<bool>,
+    dropped: GilSlot<usize>,
+    received: GilSlot<u64>,
+    pub write_paused: GilSlot<bool>,
     pub room_waiters: GilCell<Vec<Py<PyAny>>>,
     /// The sweep in which it waited too long; 0: never.
-    pub deadline: GilValue<u64>,
+    pub deadline: GilSlot<u64>,
 }
 
 impl HttpConnection {
     pub fn new(server: &Bound<'_, HttpServer>) -> Self {
         HttpConnection {
             server: server.clone().unbind(),
-            number: GilValue::default(),
+            number: GilSlot::default(),
             transport: GilSlot::default(),
             template: GilSlot::default(),
             request: GilSlot::default(),
-            stage: GilValue::default(),
+            stage: GilSlot::default(),
             input: GilCell::default(),
-            head_begun: GilValue::default(),
-            advancing: GilValue::default(),
-            resume_scheduled: GilValue::default(),
-            read_paused: GilValue::default(),
-            dropped: GilValue::default(),
-            received: GilValue::default(),
-            write_paused: GilValue::default(),
+            head_begun: GilSlot::default(),
+            advancing: GilSlot::default(),
+            resume_scheduled: GilSlot::default(),
+            read_paused: GilSlot::default(),
+            dropped: GilSlot::default(),
+            received: GilSlot::default(),
+            write_paused: GilSlot::default(),
             room_waiters: GilCell::default(),
-            deadline: GilValue::default(),
+            deadline: GilSlot::default(),
         }
     }
 
@@ -301,12 +300,12 @@ impl HttpConnection {
             scope: GilSlot::new(logs.then(|| scope.clone().unbind())),
             began: if logs { event_loop::now_ns() } else { 0 },
             task: GilSlot::default(),
-            ended: GilValue::default(),
+            ended: GilSlot::default(),
             is_head: head.method == "HEAD",
             version: head.version,
-            keep_alive: GilValue::new(head.keep_alive),
-            expects_continue: GilValue::new(head.expects_continue),
-            disconnected: GilValue::default(),
+            keep_alive: GilSlot::new(head.keep_alive),
+            expects_continue: GilSlot::new(head.expects_continue),
+            disconnected: GilSlot::default(),
             body: GilCell::new(RequestBody {
                 ended: !has_body,
                 ..RequestBody::default()

@@ -14,7 +14,6 @@ use super::server::HttpServer;
 use super::{receiving, sending};
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::fast_method::{
     CallArguments, FastMethod, FastQuestion, install, install_question,
 };
@@ -24,18 +23,18 @@ use crate::cpython::method_calls::complete;
 pub struct HttpRequest {
     pub server: Py<HttpServer>,
     /// Until the response is complete.
-    pub connection: GilSlot<Py<HttpConnection>>,
+    pub connection: GilSlot<Option<Py<HttpConnection>>>,
     /// For the access log.
-    pub scope: GilSlot<Py<PyDict>>,
+    pub scope: GilSlot<Option<Py<PyDict>>>,
     pub began: u64,
-    pub task: GilSlot<Py<PyAny>>,
-    pub ended: GilValue<bool>,
+    pub task: GilSlot<Option<Py<PyAny>>>,
+    pub ended: GilSlot<bool>,
     pub is_head: bool,
     pub version: u8,
-    pub keep_alive: GilValue<bool>,
+    pub keep_alive: GilSlot<bool>,
     /// The client waits for `100 Continue`.
-    pub expects_continue: GilValue<bool>,
-    pub disconnected: GilValue<bool>,
+    pub expects_continue: GilSlot<bool>,
+    pub disconnected: GilSlot<bool>,
     pub body: GilCell<RequestBody>,
     pub response: GilCell<Response>,
 }

@@ -14,7 +14,6 @@ use super::connection::HttpConnection;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 
 /// Set once, when the server is created. Times are in sweeps, of which there is one per second.
 pub struct Limits {
@@ -31,16 +30,16 @@ pub struct Limits {
 
 #[pyclass(frozen, weakref, module = "erlang_loop._native")]
 pub struct HttpServer {
-    pub owner: GilSlot<Py<Loop>>,
+    pub owner: GilSlot<Option<Py<Loop>>>,
     /// `async def run(scope, request)`.
-    pub run: GilSlot<Py<PyAny>>,
+    pub run: GilSlot<Option<Py<PyAny>>>,
     /// `def upgrade(connection, scope, rest)`: a WebSocket begins.
-    pub upgrade: GilSlot<Py<PyAny>>,
+    pub upgrade: GilSlot<Option<Py<PyAny>>>,
     /// `def log(scope, status, seconds)`, if there is an access log.
-    pub access_log: GilSlot<Py<PyAny>>,
+    pub access_log: GilSlot<Option<Py<PyAny>>>,
     /// `def notify(event)`: "empty" when the last connection of a draining server has ended,
     /// "max_requests" when that many have begun.
-    notify: GilSlot<Py<PyAny>>,
+    notify: GilSlot<Option<Py<PyAny>>>,
     /// What all scopes have in common.
     pub template: Py<PyDict>,
     /// Headers of every response but `date`, complete lines.
@@ -49,13 +48,13 @@ pub struct HttpServer {
     pub limits: Limits,
     connections: GilCell<Connections>,
     /// Requests that are being processed.
-    pub active: GilValue<usize>,
+    pub active: GilSlot<usize>,
     /// Requests since the start.
-    pub served: GilValue<u64>,
-    pub draining: GilValue<bool>,
+    pub served: GilSlot<u64>,
+    pub draining: GilSlot<bool>,
     /// Counts the sweeps.
-    pub tick: GilValue<u64>,
-    sweeping: GilValue<bool>,
+    pub tick: GilSlot<u64>,
+    sweeping: GilSlot<bool>,
     date: GilCell<(u64, String)>,
 }
 
@@ -198,11 +197,11 @@ impl HttpServer {
                 disconnect_grace,
             },
             connections: GilCell::default(),
-            active: GilValue::default(),
-            served: GilValue::default(),
-            draining: GilValue::default(),
-            tick: GilValue::default(),
-            sweeping: GilValue::default(),
+            active: GilSlot::default(),
+            served: GilSlot::default(),
+            draining: GilSlot::default(),
+            tick: GilSlot::default(),
+            sweeping: GilSlot::default(),
             date: GilCell::default(),
         }
     }

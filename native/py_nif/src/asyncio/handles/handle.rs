@@ -71,7 +71,7 @@ impl Call {
 
 #[pyclass(subclass, frozen, weakref, module = "erlang_loop._native")]
 pub struct Handle {
-    call: GilSlot<Call>,
+    call: GilSlot<Option<Call>>,
     context: Py<PyAny>,
     owner: Py<Loop>,
     /// Only changed with the GIL; atomic so that the timer heap may read it without a token.
@@ -84,7 +84,7 @@ pub struct Handle {
     /// It is a `ThreadSafeHandle`. As `cancelled`.
     #[cfg(Py_3_14)]
     has_lock: AtomicBool,
-    origin: GilSlot<Box<Origin>>,
+    origin: GilSlot<Option<Box<Origin>>>,
 }
 
 impl Handle {

@@ -37,7 +37,6 @@ use crate::beam::resource::Ref;
 use crate::convert::Pid;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::errors;
 use crate::cpython::interrupt::Interruptible;
 use crate::cpython::process::stacks;
@@ -54,30 +53,30 @@ pub struct Loop {
     pub id: u64,
     /// Kept by an isolated loop: its worker holds the same resource.
     reference: Option<Ref<LoopRef>>,
-    pub debug: GilValue<bool>,
-    pub stopping: GilValue<bool>,
-    pub closed: GilValue<bool>,
+    pub debug: GilSlot<bool>,
+    pub stopping: GilSlot<bool>,
+    pub closed: GilSlot<bool>,
     /// `threading.get_ident()` of the thread that runs the loop.
-    thread: GilValue<Option<u64>>,
+    thread: GilSlot<Option<u64>>,
     pub ready: GilCell<ReadyQueue>,
     pub timers: GilCell<TimerHeap<Scheduled>>,
-    pub clock: GilValue<Clock>,
+    pub clock: GilSlot<Clock>,
     pub fds: GilCell<FdTable>,
     pub transports: GilCell<Transports>,
     /// Absent while a thread waits.
     pub wait_steps: GilCell<Option<Box<WaitSteps>>>,
     /// Whether something waits in `priorities`.
-    pub has_prioritized: GilValue<bool>,
+    pub has_prioritized: GilSlot<bool>,
     /// Microtasks, and callbacks of other priorities.
     pub priorities: GilCell<Priorities>,
     /// Nanoseconds after which a handler is reported (`blocking`).
-    pub threshold: GilValue<Option<u64>>,
+    pub threshold: GilSlot<Option<u64>>,
     /// When the loop last began to wait.
-    pub waits_since: GilValue<u64>,
+    pub waits_since: GilSlot<u64>,
     /// `_before_sleep()` is to be called.
-    pub before_sleep: GilValue<bool>,
+    pub before_sleep: GilSlot<bool>,
     /// Counts callbacks, so that a transport knows whether it wrote in this one before.
-    pub callbacks: GilValue<u64>,
+    pub callbacks: GilSlot<u64>,
     /// The callbacks, as the watchdog interrupts them.
     pub interruptible: Arc<Interruptible>,
     /// Transports with data that is sent at the end of the callback.
@@ -87,17 +86,17 @@ pub struct Loop {
     pub request_tasks: GilCell<FxHashMap<u64, RequestTask>>,
     /// The context as the init code left it, which the tasks of callers start with. Empty: the
     /// init code runs.
-    pub own_context: GilSlot<Py<PyAny>>,
-    pub task_factory: GilSlot<Py<PyAny>>,
+    pub own_context: GilSlot<Option<Py<PyAny>>>,
+    pub task_factory: GilSlot<Option<Py<PyAny>>>,
     /// See `futures`.
-    pub named_loop: GilSlot<Py<PyDict>>,
-    pub named_task: GilSlot<Py<PyDict>>,
+    pub named_loop: GilSlot<Option<Py<PyDict>>>,
+    pub named_task: GilSlot<Option<Py<PyDict>>>,
     /// Started by Erlang: its end is orderly, see `runners::served_loop`.
     pub served: bool,
     /// Of a loop that Erlang started.
     pub take_requests: Option<TakeRequests>,
     /// Its init code has ended: it takes requests.
-    pub is_begun: GilValue<bool>,
+    pub is_begun: GilSlot<bool>,
     /// The process that started it, if Erlang did.
     pub origin: Option<Arc<Origin>>,
 }
@@ -156,21 +155,21 @@ impl Loop {
             interruptible: native.pulse.callbacks.clone(),
             native: GilCell::new(Some(native)),
             reference,
-            debug: GilValue::default(),
-            stopping: GilValue::default(),
-            closed: GilValue::default(),
-            thread: GilValue::default(),
+            debug: GilSlot::default(),
+            stopping: GilSlot::default(),
+            closed: GilSlot::default(),
+            thread: GilSlot::default(),
             ready: GilCell::default(),
             timers: GilCell::default(),
-            clock: GilValue::default(),
+            clock: GilSlot::default(),
             fds: GilCell::default(),
             transports: GilCell::default(),
-            waits_since: GilValue::default(),
-            before_sleep: GilValue::default(),
-            has_prioritized: GilValue::default(),
+            waits_since: GilSlot::default(),
+            before_sleep: GilSlot::default(),
+            has_prioritized: GilSlot::default(),
             priorities: GilCell::default(),
-            threshold: GilValue::default(),
-            callbacks: GilValue::new(1),
+            threshold: GilSlot::default(),
+            callbacks: GilSlot::new(1),
             unflushed: GilCell::default(),
             read_buffer: GilCell::default(),
             request_tasks: GilCell::default(),
@@ -180,7 +179,7 @@ impl Loop {
             named_task: GilSlot::new(None),
             served,
             take_requests,
-            is_begun: GilValue::default(),
+            is_begun: GilSlot::default(),
             origin,
         })
     }

@@ -2,13 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`gil_cell`] | any state, accessed in closures |
-//! | [`gil_slot`] | one value that is moved in and out |
-//! | [`gil_value`] | one small value that is copied in and out |
+//! | [`gil_cell`] | any state, accessed in closures, as in a `RefCell` |
+//! | [`gil_slot`] | a value that is moved or copied in and out, as in a `Cell` |
 //! | `thread_lock` | what replaces the GIL in builds without one |
 
 pub mod gil_cell;
 pub mod gil_slot;
-pub mod gil_value;
 #[cfg(Py_GIL_DISABLED)]
 pub mod thread_lock;

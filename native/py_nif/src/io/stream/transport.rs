@@ -10,7 +10,6 @@ use super::write_queue::WriteQueue;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::errors::os_error;
 use crate::io::sys::socket_calls::{set_nodelay, shutdown_write};
 use crate::io::transports::base::Transport;
@@ -22,16 +21,16 @@ use crate::io::transports::open_file::OpenFile;
 #[derive(Default)]
 pub struct StreamTransport {
     pub queue: GilCell<WriteQueue>,
-    pub eof: GilValue<bool>,
+    pub eof: GilSlot<bool>,
     /// The callback that sent last; further writes in it wait for its end.
-    pub wrote_in: GilValue<u64>,
+    pub wrote_in: GilSlot<u64>,
     /// The last callback that wrote did so several times, and so will the next.
-    pub writes_often: GilValue<bool>,
+    pub writes_often: GilSlot<bool>,
     /// The last message was large, and so will be the next.
-    pub large: GilValue<bool>,
-    pub flush_pending: GilValue<bool>,
+    pub large: GilSlot<bool>,
+    pub flush_pending: GilSlot<bool>,
     /// Notifies `sendfile` that everything written has been sent.
-    pub empty_waiter: GilSlot<Py<PyAny>>,
+    pub empty_waiter: GilSlot<Option<Py<PyAny>>>,
 }
 
 impl StreamTransport {

@@ -19,7 +19,6 @@ use super::open_file::OpenFile;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::arguments::Arguments;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::context;
 use crate::io::stream::reading_way::Way;
 
@@ -29,28 +28,28 @@ pub struct Transport {
     born: bool,
     pub kind: Kind,
     /// How the protocol takes its data.
-    pub way: GilValue<Way>,
-    pub protocol_paused: GilValue<bool>,
-    pub closing: GilValue<bool>,
-    pub paused: GilValue<bool>,
-    pub reading: GilValue<bool>,
-    pub writing: GilValue<bool>,
+    pub way: GilSlot<Way>,
+    pub protocol_paused: GilSlot<bool>,
+    pub closing: GilSlot<bool>,
+    pub paused: GilSlot<bool>,
+    pub reading: GilSlot<bool>,
+    pub writing: GilSlot<bool>,
     /// `connection_lost` is scheduled or done; counts writes after that.
-    pub lost: GilValue<u32>,
+    pub lost: GilSlot<u32>,
     pub fd: RawFd,
-    pub file: GilSlot<OpenFile>,
+    pub file: GilSlot<Option<OpenFile>>,
     pub info: ExtraInfo,
-    pub owner: GilSlot<Py<Loop>>,
-    pub protocol: GilSlot<Py<PyAny>>,
-    pub server: GilSlot<Py<PyAny>>,
+    pub owner: GilSlot<Option<Py<Loop>>>,
+    pub protocol: GilSlot<Option<Py<PyAny>>>,
+    pub server: GilSlot<Option<Py<PyAny>>>,
     /// The context in which `data_received` and similar methods run: that of the code that started
     /// reading.
-    pub read_context: GilSlot<Py<PyAny>>,
-    pub write_context: GilSlot<Py<PyAny>>,
+    pub read_context: GilSlot<Option<Py<PyAny>>>,
+    pub write_context: GilSlot<Option<Py<PyAny>>>,
     /// The context in which all methods of the protocol run, if asyncio passed one, which it does
     /// from Python 3.15 on. Before that, each callback has a copy of the current context.
     pub context: Option<Py<PyAny>>,
-    pub limits: GilValue<Limits>,
+    pub limits: GilSlot<Limits>,
 }
 
 impl Transport {
@@ -79,13 +78,13 @@ impl Transport {
         Ok(Transport {
             born: true,
             kind,
-            way: GilValue::new(Way::of(protocol)?),
-            protocol_paused: GilValue::default(),
-            closing: GilValue::default(),
-            paused: GilValue::default(),
-            reading: GilValue::default(),
-            writing: GilValue::default(),
-            lost: GilValue::default(),
+            way: GilSlot::new(Way::of(protocol)?),
+            protocol_paused: GilSlot::default(),
+            closing: GilSlot::default(),
+            paused: GilSlot::default(),
+            reading: GilSlot::default(),
+            writing: GilSlot::default(),
+            lost: GilSlot::default(),
             fd: file.fd(py),
             file: GilSlot::new(Some(file)),
             info,
@@ -95,7 +94,7 @@ impl Transport {
             read_context: GilSlot::new(None),
             write_context: GilSlot::new(None),
             context: None,
-            limits: GilValue::default(),
+            limits: GilSlot::default(),
         })
     }
 

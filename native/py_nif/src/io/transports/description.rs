@@ -6,7 +6,7 @@ use pyo3::types::PyType;
 
 use super::base::Transport;
 use super::kind::{KINDS, Kind};
-use crate::cpython::cells::gil_value::GilValue;
+use crate::cpython::cells::gil_slot::GilSlot;
 
 impl Transport {
     /// The class that `isinstance` sees: a subclass of asyncio's transport. It cannot be a real
@@ -92,7 +92,7 @@ impl Transport {
     }
 }
 
-fn word(py: Python<'_>, watch: &GilValue<bool>) -> &'static str {
+fn word(py: Python<'_>, watch: &GilSlot<bool>) -> &'static str {
     match watch.get(py) {
         true => "polling",
         false => "idle",

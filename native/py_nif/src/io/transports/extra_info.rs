@@ -90,9 +90,9 @@ impl Names {
 pub struct ExtraInfo {
     /// The addresses until they are in `known`.
     names: Option<Names>,
-    known: GilSlot<Py<PyDict>>,
+    known: GilSlot<Option<Py<PyDict>>>,
     /// The socket or pipe, open or not. None for our own connection before the first use.
-    shown: GilSlot<Py<PyAny>>,
+    shown: GilSlot<Option<Py<PyAny>>>,
 }
 
 impl ExtraInfo {

@@ -9,18 +9,17 @@ use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::fd_callbacks::{MODE, watch_error};
 use crate::asyncio::turn::item;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::cells::gil_value::GilValue;
 use crate::cpython::context;
 
 impl Transport {
-    fn flag(&self, direction: Direction) -> &GilValue<bool> {
+    fn flag(&self, direction: Direction) -> &GilSlot<bool> {
         match direction {
             Direction::Read => &self.reading,
             Direction::Write => &self.writing,
         }
     }
 
-    fn context(&self, direction: Direction) -> &GilSlot<Py<PyAny>> {
+    fn context(&self, direction: Direction) -> &GilSlot<Option<Py<PyAny>>> {
         match direction {
             Direction::Read => &self.read_context,
             Direction::Write => &self.write_context,
