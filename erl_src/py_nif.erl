@@ -96,6 +96,9 @@
 -export([watchdog_prepare/0, watchdog_look/1, watchdog_stacks/2, watchdog_interrupt/2]).
 %% For py_status.
 -export([status_calls/0, status_loops/0, status_tasks/1]).
+%% For py_inspect.
+-export([inspect_loops/1, inspect_loop_of/1, inspect_calls/0, inspect_streams/0]).
+-export([inspect_list_tasks/2, inspect_list_from_outside/1, inspect_last_tasks/1]).
 %% For py_questions.
 -export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
 %% For py_actor.
@@ -237,6 +240,13 @@
     status_loops/0,
     status_tasks/1,
     watchdog_interrupt/2,
+    inspect_loops/1,
+    inspect_loop_of/1,
+    inspect_calls/0,
+    inspect_streams/0,
+    inspect_list_tasks/2,
+    inspect_list_from_outside/1,
+    inspect_last_tasks/1,
     output_started/1,
     output_stopped/0,
     output_done/2,
@@ -1038,3 +1048,49 @@ status_loops() -> erlang:nif_error(not_loaded).
 %% @private
 -spec status_tasks(Token :: integer()) -> ok | {error, not_started | binary()}.
 status_tasks(_Token) -> erlang:nif_error(not_loaded).
+
+%%% For py_inspect. Times are in nanoseconds.
+
+%% The loop of this number; 0: all loops.
+%% @private
+-spec inspect_loops(non_neg_integer()) -> [map()].
+inspect_loops(_Id) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec inspect_loop_of(Owner :: pid()) -> pos_integer() | undefined.
+inspect_loop_of(_Owner) -> erlang:nif_error(not_loaded).
+
+%% `ok': `{py_task_list, Token}' arrives when the loop has listed its tasks; `never': it has not run.
+%% @private
+-spec inspect_list_tasks(pos_integer(), Token :: integer()) -> ok | never | closed.
+inspect_list_tasks(_Id, _Token) -> erlang:nif_error(not_loaded).
+
+%% The same by another thread, for processes that wait for the loop already.
+%% @private
+-spec inspect_list_from_outside(pos_integer()) -> ok | closed.
+inspect_list_from_outside(_Id) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec inspect_last_tasks(pos_integer()) ->
+    {Age :: non_neg_integer(), {Total :: non_neg_integer(), [tuple()]}} | undefined.
+inspect_last_tasks(_Id) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec inspect_calls() ->
+    [{Id :: pos_integer(), binary(), pid(), Time :: non_neg_integer(), Thread :: integer(), boolean(), boolean()}].
+inspect_calls() -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec inspect_streams() ->
+    [
+        {
+            Id :: pos_integer(),
+            binary(),
+            Caller :: pid(),
+            Consumer :: pid(),
+            Loop :: pos_integer() | undefined,
+            Time :: non_neg_integer(),
+            {Sent :: non_neg_integer(), Demand :: non_neg_integer(), Waits :: boolean()}
+        }
+    ].
+inspect_streams() -> erlang:nif_error(not_loaded).

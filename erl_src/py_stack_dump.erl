@@ -8,7 +8,11 @@
 %% '''
 -module(py_stack_dump).
 
--export([text/2, busy/1, threads/1]).
+-export([text/2, busy/1, threads/1, stack/2, frames/1]).
+
+-export_type([frame/0]).
+
+-type frame() :: #{file := binary(), line := non_neg_integer(), function := binary()}.
 
 %% Of each thread except the given one.
 -define(FRAMES, 6).
@@ -46,6 +50,27 @@ lines(Lines) ->
 threads(Dump) ->
     Parts = re:split(Dump, "(?:Current thread|Thread) 0x", [{return, binary}]),
     lists:filtermap(fun thread/1, Parts).
+
+%% @doc The lines of thread `Ident', the most recent call first.
+-spec stack(integer(), {ok, binary()} | {error, term()}) -> [binary()].
+stack(Ident, {ok, Dump}) ->
+    proplists:get_value(Ident, threads(Dump), []);
+stack(_Ident, {error, _}) ->
+    [].
+
+%% @doc The frames in such lines, in the same order.
+-spec frames([binary()]) -> [frame()].
+frames(Lines) ->
+    lists:filtermap(fun frame/1, Lines).
+
+frame(Text) ->
+    Pattern = <<"^  File \"(.*)\", line ([0-9]+) in (.*)$">>,
+    case re:run(Text, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [File, Line, Function]} ->
+            {true, #{file => File, line => binary_to_integer(Line), function => Function}};
+        nomatch ->
+            false
+    end.
 
 thread(Part) ->
     case re:run(Part, "^([0-9a-f]+)[^\n]*\n(.*)$", [dotall, {capture, all_but_first, binary}]) of

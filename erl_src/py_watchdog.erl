@@ -19,6 +19,7 @@
 %% Takes these messages:
 %%
 %% <ul>
+%% <li>the call `stuck', from {@link stuck/0}.</li>
 %% <li>`look', from its own timer: check all loops.</li>
 %% <li>`loop_awake', from the thread of the first loop that begins a turn while this process has no
 %% timer: check all loops when that turn may be too long.</li>
@@ -30,7 +31,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/0]).
+-export([start_link/0, stuck/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([policy/0]).
@@ -50,7 +51,9 @@
     %% The callback that was interrupted last.
     interrupted = 0 :: non_neg_integer(),
     %% The next report is due when the turn has lasted this long.
-    next :: non_neg_integer()
+    next :: non_neg_integer(),
+    %% As the last report had it.
+    stack = [] :: [binary()]
 }).
 
 -record(state, {
@@ -76,6 +79,12 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
+%% @doc The loops that are in one turn for longer than `stuck_after', by their numbers, each with the
+%% lines of its stack, as the last report had them: the most recent call first.
+-spec stuck() -> #{pos_integer() => [binary()]}.
+stuck() ->
+    gen_server:call(?MODULE, stuck).
+
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     State = #state{
@@ -95,7 +104,9 @@ look_in(_, State) ->
     State.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {reply, {error, unknown_call}, #state{}}.
+    {reply, #{pos_integer() => [binary()]} | {error, unknown_call}, #state{}}.
+handle_call(stuck, _From, #state{stuck = Stuck} = State) ->
+    {reply, maps:map(fun(_, #stuck{stack = Stack}) -> Stack end, Stuck), State};
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("py_watchdog: unknown call ~p from ~p", [Call, From]),
     {reply, {error, unknown_call}, State}.
@@ -202,7 +213,7 @@ report(Id, #stuck{owner = Owner, thread = Thread, ms = Ms} = Stuck, Result, Stat
         [name(Id, Owner), Ms, Policy, py_stack_dump:text(Thread, Result)],
         #{loop => Id, owner => Owner, stuck_ms => Ms}
     ),
-    act(Policy, Id, Stuck, State).
+    act(Policy, Id, Stuck#stuck{stack = py_stack_dump:stack(Thread, Result)}, State).
 
 act(report, _Id, Stuck, _State) ->
     Stuck;

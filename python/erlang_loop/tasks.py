@@ -37,9 +37,9 @@ def describe(task: asyncio.Task[Any]) -> Description:
 
 def _of(loop: Any) -> list[Description]:
     current = asyncio.current_task(loop)
-    requests = {id(task): (caller, age) for task, caller, age in loop._request_tasks()}
+    requests = {id(task): (caller, age) for task, caller, age, _ in loop._request_tasks()}
     thread = sys._current_frames().get(loop._thread_id)
-    running = [] if thread is None else _callers(thread)
+    running = [] if thread is None else frames_of_thread(thread)
     return [_describe(task, task is current, running, requests) for task in asyncio.all_tasks(loop)]
 
 
@@ -58,18 +58,18 @@ def _describe(
     if caller is None and hasattr(task, "get_context"):  # from Python 3.12 on
         caller = _native._caller_in(task.get_context())
     state = "running" if is_running else "waiting"
-    what = _text(named(_name, coroutine))
-    return (_text(task.get_name()), state, what, _shown(frames), caller, age)
+    what = text(named(coroutine_name, coroutine))
+    return (text(task.get_name()), state, what, _shown(frames), caller, age)
 
 
 def _shown(frames: list[FrameType]) -> list[Frame]:
     return [
-        (_text(frame.f_code.co_filename), frame.f_lineno or 0, _text(frame.f_code.co_name))
+        (text(frame.f_code.co_filename), frame.f_lineno or 0, text(frame.f_code.co_name))
         for frame in frames
     ]
 
 
-def _callers(frame: FrameType | None) -> list[FrameType]:
+def frames_of_thread(frame: FrameType | None) -> list[FrameType]:
     """The stack of a thread, outermost frame first."""
     frames = []
     while frame is not None:
@@ -78,10 +78,10 @@ def _callers(frame: FrameType | None) -> list[FrameType]:
     return frames[::-1]
 
 
-def _name(coroutine: object) -> str:
+def coroutine_name(coroutine: object) -> str:
     return getattr(coroutine, "__qualname__", None) or repr(coroutine)
 
 
-def _text(text: object) -> str:
+def text(value: object) -> str:
     """As Erlang can have it: a file's name need not be UTF-8, nor any other name."""
-    return str(text).encode("utf-8", "backslashreplace").decode()
+    return str(value).encode("utf-8", "backslashreplace").decode()

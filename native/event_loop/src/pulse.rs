@@ -23,8 +23,9 @@ pub struct Pulse {
     /// How many turns have ended: the number of the current one. Release and Acquire, written after
     /// `since` and read before it: a reader may find a later beginning, never an earlier one.
     turns: AtomicU64,
-    /// The longest turn (ns).
+    /// The longest turn (ns), and all turns together.
     longest: AtomicU64,
+    total: AtomicU64,
     histogram: [AtomicU64; BUCKETS],
     /// Python's number for the thread that runs the loop.
     thread: AtomicU64,
@@ -37,6 +38,8 @@ pub struct Reading {
     pub turns: u64,
     /// The longest of them (ns).
     pub longest: u64,
+    /// All of them together (ns).
+    pub total: u64,
     /// How many there were of each duration: [`BUCKETS`].
     pub histogram: Vec<u64>,
 }
@@ -49,6 +52,7 @@ impl Pulse {
             since: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             longest: AtomicU64::new(0),
+            total: AtomicU64::new(0),
             histogram: std::array::from_fn(|_| AtomicU64::new(0)),
             thread: AtomicU64::new(0),
         }
@@ -86,6 +90,7 @@ impl Pulse {
         let bucket = &self.histogram[bucket(took)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
         self.turns.store(self.turns.load(Relaxed) + 1, Release);
+        self.total.store(self.total.load(Relaxed) + took, Relaxed);
         if took > self.longest.load(Relaxed) {
             self.longest.store(took, Relaxed);
         }
@@ -96,6 +101,12 @@ impl Pulse {
     #[inline]
     pub fn rests(&self) {
         self.since.store(0, Relaxed);
+    }
+
+    /// When the current turn began (ns); 0 while the loop rests.
+    #[must_use]
+    pub fn since(&self) -> u64 {
+        self.since.load(Relaxed)
     }
 
     /// Whether a turn runs.
@@ -120,6 +131,7 @@ impl Pulse {
         Reading {
             turns: self.turns.load(Relaxed),
             longest: self.longest.load(Relaxed),
+            total: self.total.load(Relaxed),
             histogram: self
                 .histogram
                 .iter()
@@ -158,6 +170,7 @@ mod tests {
         assert!(pulse.turned(9_000_000) && pulse.is_awake());
         let read = pulse.read();
         assert_eq!((read.turns, read.longest), (2, 3_000_000));
+        assert_eq!(read.total, 3_000_500);
         assert_eq!((read.histogram[0], read.histogram[12]), (1, 1));
         assert_eq!(read.histogram.iter().sum::<u64>(), 2);
     }

@@ -34,6 +34,11 @@ rustler::atoms! {
     // to py_watchdog
     loop_awake,
 
+    // for py_inspect
+    never,
+    py_task_list,
+    python,
+
     // event_loop_info
     events,
     fds,

@@ -13,6 +13,7 @@
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
 //! | `status` | what runs now |
+//! | `inspect` | what is going on, for `py_inspect` |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
 //! Wrong types raise `badarg` (the decoders do that); failure returns `{error, Reason}`.
@@ -20,6 +21,7 @@
 mod channels;
 mod event_loops;
 mod fds;
+mod inspect;
 mod ledgers;
 mod mailboxes;
 mod objects;

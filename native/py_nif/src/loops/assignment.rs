@@ -17,6 +17,8 @@ pub trait LoopRunner: Send + Sync {
     fn wake_loop(&self, id: u64);
     /// How many steps the thread has made so far, for any of its loops.
     fn steps(&self) -> u64;
+    /// How busy the thread is, in thousandths.
+    fn busy(&self, now: u64) -> u64;
 }
 
 /// Assigns a loop to a thread.
@@ -107,6 +109,14 @@ impl Assignment {
     pub fn steps(&self) -> Option<u64> {
         match &*self.state() {
             State::Assigned(runner) | State::Running(runner) => Some(runner.steps()),
+            State::Unassigned(_) | State::Unavailable => None,
+        }
+    }
+
+    /// How busy the loop's thread is, in thousandths, if it has one.
+    pub fn busy(&self, now: u64) -> Option<u64> {
+        match &*self.state() {
+            State::Assigned(runner) | State::Running(runner) => Some(runner.busy(now)),
             State::Unassigned(_) | State::Unavailable => None,
         }
     }

@@ -13,6 +13,7 @@
 //! | [`signals`] | signals of the operating system |
 //! | [`sleeps`] | threads that sleep on a timer of the VM |
 //! | [`origin`] | which process asked for the Python code that runs |
+//! | `task_list` | the tasks of a loop, as it has listed them last |
 //! | `pulse`, [`watchdog`] | how long a turn has lasted, and waking `py_watchdog` |
 
 mod assignment;
@@ -30,6 +31,7 @@ pub mod registry;
 mod requests;
 pub mod signals;
 pub mod sleeps;
+mod task_list;
 pub mod watchdog;
 
 pub use assignment::{Assignment, ChooseRunner, LoopRunner};
@@ -43,3 +45,4 @@ pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;
 pub use refs::{FdRef, LoopRef, PollSet, Timer, TimerRef};
 pub use requests::Requests;
+pub use task_list::TaskList;

@@ -21,7 +21,7 @@ use super::LoopThread;
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
 use super::signals::Signals;
-use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, Requests, registry};
+use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, Requests, TaskList, registry};
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ pub struct NativeLoop {
     /// Requests from Erlang, if Erlang started it.
     pub requests: Option<Box<dyn Requests>>,
     pub pulse: Pulse,
+    pub task_list: TaskList,
     /// The thread that runs it, if it takes requests.
     pub thread: OnceLock<LoopThread>,
     /// Replies and messages from Erlang for code that runs on this loop.
@@ -146,6 +147,7 @@ impl NativeLoop {
             signals: Signals::default(),
             requests: served.requests,
             pulse: Pulse::default(),
+            task_list: TaskList::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),
             assignment,

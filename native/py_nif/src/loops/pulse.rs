@@ -1,5 +1,5 @@
-//! What the watchdog knows of a loop: its turns, which the loop's thread records, and its
-//! callbacks. The first turn after a rest wakes `py_watchdog` if that sleeps.
+//! What the watchdog and `py_inspect` know of a loop: its turns, which the loop's thread records,
+//! and its callbacks. The first turn after a rest wakes `py_watchdog` if that sleeps.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,11 +8,62 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::watchdog;
 use crate::cpython::interrupt::Interruptible;
 
+/// What a loop had to do in its last turn, and how long it waited for the GIL. Relaxed: only the
+/// loop's thread writes, and each number stands for itself.
+#[derive(Default)]
+pub struct Load {
+    /// Callbacks that the turn runs, and timers that are left.
+    ready: AtomicU64,
+    timers: AtomicU64,
+    /// All waits for the GIL after a sleep, and the longest one (ns).
+    gil_waited: AtomicU64,
+    gil_longest: AtomicU64,
+}
+
+/// A copy of the numbers.
+pub struct LoadReading {
+    pub ready: u64,
+    pub timers: u64,
+    pub gil_waited: u64,
+    pub gil_longest: u64,
+}
+
+impl Load {
+    #[inline]
+    pub fn runs(&self, ready: usize) {
+        self.ready.store(ready as u64, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn keeps(&self, timers: usize) {
+        self.timers.store(timers as u64, Ordering::Relaxed);
+    }
+
+    /// The thread has the GIL, which it has waited for.
+    pub fn waited_for_gil(&self, nanoseconds: u64) {
+        let total = self.gil_waited.load(Ordering::Relaxed) + nanoseconds;
+        self.gil_waited.store(total, Ordering::Relaxed);
+        if nanoseconds > self.gil_longest.load(Ordering::Relaxed) {
+            self.gil_longest.store(nanoseconds, Ordering::Relaxed);
+        }
+    }
+
+    pub fn read(&self) -> LoadReading {
+        LoadReading {
+            ready: self.ready.load(Ordering::Relaxed),
+            timers: self.timers.load(Ordering::Relaxed),
+            gil_waited: self.gil_waited.load(Ordering::Relaxed),
+            gil_longest: self.gil_longest.load(Ordering::Relaxed),
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Pulse {
     pulse: event_loop::Pulse,
     /// The callbacks of the loop, as calls that the watchdog can interrupt.
     pub callbacks: Arc<Interruptible>,
+    pub load: Load,
     /// The callback that the last check found, and when it was found first (ns). Relaxed: only
     /// `py_watchdog` uses this.
     seen: (AtomicU64, AtomicU64),

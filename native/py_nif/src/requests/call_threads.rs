@@ -137,6 +137,13 @@ pub fn running() -> Vec<(Ref<Request>, u64)> {
         .collect()
 }
 
+/// As [`running`], and whether the thread waits for Erlang.
+pub fn occupied() -> Vec<(Ref<Request>, u64, bool)> {
+    (threads().iter())
+        .filter_map(|thread| Some((thread.request()?, thread.number, thread.is_outside())))
+        .collect()
+}
+
 /// The call thread that runs this request.
 fn thread_of(id: u64) -> Option<Arc<CallThread>> {
     let runs = |thread: &Arc<CallThread>| thread.request().is_some_and(|request| request.id == id);

@@ -164,6 +164,15 @@ impl LoopRequests {
         drop(forgotten);
     }
 
+    /// The open streams among its requests.
+    pub fn streams(&self) -> Vec<Ref<Request>> {
+        let waiting = self.waiting();
+        (waiting.iter().flat_map(FxHashMap::values))
+            .filter(|request| request.is_stream)
+            .cloned()
+            .collect()
+    }
+
     pub fn unanswered_len(&self) -> usize {
         self.waiting().as_ref().map_or(0, FxHashMap::len)
     }

@@ -55,6 +55,12 @@ pub fn count() -> usize {
     set_aside().len()
 }
 
+/// The streams that wait for demand.
+pub fn waiting() -> Vec<Ref<Request>> {
+    let slices = set_aside();
+    slices.values().map(|slice| slice.request.clone()).collect()
+}
+
 /// A stream that was set aside has demand, or must end. From any thread.
 pub fn resume(id: u64) {
     let slice = set_aside().remove(&id);

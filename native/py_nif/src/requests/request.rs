@@ -27,7 +27,7 @@ use event_loop::now_ns;
 use rustler::{Atom, Encoder, Env, LocalPid, Term};
 
 use flow::Flow;
-pub use flow::Next;
+pub use flow::{Next, StreamReading};
 
 use super::call::Name;
 use super::call_threads::interrupts;

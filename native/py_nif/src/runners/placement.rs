@@ -205,4 +205,8 @@ impl LoopRunner for Runner {
     fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
+
+    fn busy(&self, now: u64) -> u64 {
+        self.busy.share(now)
+    }
 }

@@ -446,7 +446,7 @@ impl Loop {
     }
 
     /// The tasks that Erlang waits for, from any thread: see [`request_tasks::listed`].
-    fn _request_tasks(&self, py: Python<'_>) -> Vec<(Py<PyAny>, Pid, u64)> {
+    fn _request_tasks(&self, py: Python<'_>) -> Vec<(Py<PyAny>, Pid, u64, u64)> {
         (self.request_tasks).with(py, |tasks| request_tasks::listed(py, tasks))
     }
 

@@ -38,13 +38,22 @@ impl RequestTask {
     }
 }
 
-/// Each task, the process that asked for it, and for how many milliseconds it has waited.
-pub fn listed(py: Python<'_>, tasks: &FxHashMap<u64, RequestTask>) -> Vec<(Py<PyAny>, Pid, u64)> {
+/// Each task, the process that asked for it, for how many milliseconds it has waited, and the number
+/// of its request.
+pub fn listed(
+    py: Python<'_>,
+    tasks: &FxHashMap<u64, RequestTask>,
+) -> Vec<(Py<PyAny>, Pid, u64, u64)> {
     let now = now_ns();
-    (tasks.values())
-        .map(|one| {
+    (tasks.iter())
+        .map(|(id, one)| {
             let age = now.saturating_sub(one.since) / 1_000_000;
-            (one.task.clone_ref(py), Pid::of(&one.origin.caller), age)
+            (
+                one.task.clone_ref(py),
+                Pid::of(&one.origin.caller),
+                age,
+                *id,
+            )
         })
         .collect()
 }

@@ -84,6 +84,7 @@ fn timeout(slf: &Bound<'_, Loop>, now: u64) -> PyResult<Timeout> {
     }
     let clock = loop_clock::of_program(slf)?.unwrap_or(now);
     let (deadline, buried) = this.timers.with(py, |timers| {
+        this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
         (timers.next_deadline_by(clock), timers.take_buried())
     });
     drop(buried);
@@ -114,7 +115,10 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
         Timeout::Zero => steps.poll(&native),
         Timeout::Until(_) | Timeout::Forever => {
             this.waits_since.set(py, now);
-            wait_detached(py, &native, &mut steps, timeout)
+            let result = wait_detached(py, &native, &mut steps, timeout);
+            let woke = native.pulse.since();
+            (native.pulse.load).waited_for_gil(now_ns().saturating_sub(woke));
+            result
         }
     };
     queue_ready_fds(slf, &mut steps.ready);
@@ -204,6 +208,7 @@ fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let this = slf.get();
     let own = loop_clock::of_program(slf)?;
     let buried = this.timers.with(py, |timers| {
+        this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
         if timers.is_empty() {
             return None;
         }
@@ -225,6 +230,7 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
+    this.with_pulse(py, |pulse| pulse.load.runs(count));
     let limit = this.threshold.get(py);
     for _ in 0..count {
         let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {

@@ -125,6 +125,11 @@ impl CallThread {
         self.lock().request.clone()
     }
 
+    /// Whether it waits for Erlang.
+    pub fn is_outside(&self) -> bool {
+        self.lock().pace == Pace::Outside
+    }
+
     /// The request that it runs, unless it is outside.
     pub fn occupied_by(&self) -> Option<Ref<Request>> {
         let activity = self.lock();

@@ -5,6 +5,7 @@
 //! Without credit it *waits*, and the next demand, or its end, resumes it where it is: on its loop,
 //! or set aside without a thread (`requests/plain_streams.rs`).
 
+use event_loop::now_ns;
 use rustler::{Env, LocalPid, Term};
 
 use super::{Phase, Request, RunsOn};
@@ -22,6 +23,20 @@ pub struct Flow {
     credit: u64,
     /// Whether the producer waits for demand.
     waits: bool,
+    /// How many items were sent, and when the stream began (ns).
+    sent: u64,
+    began: u64,
+}
+
+/// What `py_inspect` shows of a stream.
+pub struct StreamReading {
+    pub to: LocalPid,
+    pub credit: u64,
+    pub waits: bool,
+    pub sent: u64,
+    pub began: u64,
+    /// The number of the loop that it runs on.
+    pub on_loop: Option<u64>,
 }
 
 impl Flow {
@@ -30,6 +45,8 @@ impl Flow {
             to,
             credit,
             waits: false,
+            sent: 0,
+            began: now_ns(),
         }
     }
 }
@@ -50,6 +67,25 @@ impl Request {
     pub fn is_for(&self, pid: &LocalPid) -> bool {
         let state = self.lock();
         state.flow.as_ref().is_some_and(|flow| flow.to == *pid)
+    }
+
+    /// `None`: it has ended, or is not a stream.
+    pub fn stream_reading(&self) -> Option<StreamReading> {
+        let state = self.lock();
+        let on_loop = match &state.phase {
+            Phase::Done | Phase::Abandoned { .. } => return None,
+            Phase::Running(RunsOn::Loop(id)) => Some(*id),
+            Phase::Queued | Phase::Running(_) => None,
+        };
+        let flow = state.flow.as_ref()?;
+        Some(StreamReading {
+            to: flow.to,
+            credit: flow.credit,
+            waits: flow.waits,
+            sent: flow.sent,
+            began: flow.began,
+            on_loop,
+        })
     }
 
     /// The next action, for the producer.
@@ -117,6 +153,7 @@ impl Ref<Request> {
             return Ok(Next::Stop);
         };
         flow.credit = flow.credit.saturating_sub(1);
+        flow.sent += 1;
         let next = match flow.credit {
             0 => Next::Wait,
             _ => Next::Produce,

@@ -1,0 +1,288 @@
+%% @doc Is what loops, tasks, calls and streams do visible, also while Python does not run?
+-module(py_inspect_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    loops_of_erlang_and_of_python_are_shown/1,
+    a_loop_is_found_by_pid_name_and_number/1,
+    timers_and_fds_are_counted/1,
+    tasks_have_stacks_awaiters_and_callers/1,
+    a_task_group_and_gather_are_edges/1,
+    a_loop_of_python_lists_its_tasks/1,
+    a_loop_that_never_ran_has_no_tasks/1,
+    ten_thousand_tasks_and_more/1,
+    strange_names_do_not_matter/1,
+    a_loop_stuck_outside_of_the_gil_shows_its_tasks/1,
+    a_stuck_loop_has_its_line_and_its_last_tasks/1,
+    a_late_list_is_no_message/1,
+    calls_are_shown_until_they_end/1,
+    streams_show_supply_and_demand/1,
+    the_node_is_described/1,
+    wrong_loops_are_refused/1
+]).
+%% Called in another node.
+-export([stuck/0]).
+
+suite() -> [{timetrap, {minutes, 1}}].
+
+all() -> cases:of_suite(?MODULE).
+
+init_per_suite(Config) -> called:begin_suite(Config).
+end_per_suite(_Config) -> called:stop().
+init_per_testcase(_Case, Config) -> called:begin_case(Config).
+end_per_testcase(_Case, Config) -> called:end_case(Config).
+
+loops_of_erlang_and_of_python_are_shown(_Config) ->
+    with_loop(#{name => shown}, fun(Loop) ->
+        ?assertMatch({ok, _}, py_event_loop:run(Loop, called, loop_thread, [])),
+        {ok, Shown} = py_inspect:loop(Loop),
+        ?assertMatch(#{name := shown, pid := Loop, kind := python, unanswered := 0}, Shown),
+        #{lag := #{turns := Turns, p50_us := Half, p99_us := Most, longest_us := Longest}} = Shown,
+        ?assert(Turns > 0 andalso Half =< Most andalso Most =< Longest),
+        #{thread := Thread, busy_us := Busy, busy_share := Share, gil_wait_us := _} = Shown,
+        ?assert(Thread > 0 andalso Busy > 0 andalso Share >= 0.0 andalso Share =< 1.0)
+    end),
+    {ok, LoopRef} = py_nif:event_loop_new(),
+    {ok, #{id := Id}} = py_nif:event_loop_info(LoopRef),
+    ?assertMatch({ok, #{kind := erlang, pid := undefined, thread := 0}}, py_inspect:loop(Id)),
+    ok = py_nif:event_loop_destroy(LoopRef),
+    ?assertEqual({error, {no_loop, Id}}, py_inspect:loop(Id)).
+
+a_loop_is_found_by_pid_name_and_number(_Config) ->
+    with_loop(#{name => found}, fun(Loop) ->
+        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        [?assertMatch({ok, #{id := Id, pid := Loop}}, py_inspect:loop(Which)) || Which <- [Id, found]],
+        ?assert(lists:member(Id, [Each || #{id := Each} <- py_inspect:loops()]))
+    end).
+
+timers_and_fds_are_counted(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, {Read, Write}} = py_nif:create_test_pipe(),
+        {ok, Sleeper} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
+        {ok, Watcher} = py_event_loop:submit(Loop, inspected, watch, [Read]),
+        eventually:is({1, 1, 2}, fun() ->
+            {ok, #{timers := Timers, fds := Fds, unanswered := Unanswered}} = py_inspect:loop(Loop),
+            {Timers, Fds, Unanswered}
+        end),
+        [cancelled(Task) || Task <- [Sleeper, Watcher]],
+        [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]]
+    end).
+
+tasks_have_stacks_awaiters_and_callers(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, parent, []),
+        #{<<"child">> := Child, <<"inspected.parent">> := Parent} = named(Loop, 2),
+        Self = self(),
+        ?assertMatch(
+            #{
+                state := waiting,
+                caller := Self,
+                request := Request,
+                age_is_exact := true,
+                awaited_by := [],
+                cancelling := 0,
+                coroutine := <<"parent">>,
+                stack := [#{function := <<"parent">>}, #{function := <<"between">>}]
+            } when is_integer(Request),
+            Parent
+        ),
+        ParentId = maps:get(id, Parent),
+        ?assertMatch(
+            #{
+                state := waiting,
+                caller := Self,
+                request := undefined,
+                age_is_exact := false,
+                awaited_by := [ParentId],
+                stack := [#{function := <<"child">>, file := _, line := _}, #{function := <<"Event.wait">>}]
+            },
+            Child
+        ),
+        cancelled(Task)
+    end).
+
+a_task_group_and_gather_are_edges(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, groups, []),
+        Tasks = named(Loop, 4),
+        Names = maps:from_list([{Id, Name} || {Name, #{id := Id}} <- maps:to_list(Tasks)]),
+        Edges = [
+            {maps:get(Each, Names), Name}
+         || {Name, #{awaited_by := Awaiters}} <- maps:to_list(Tasks), Each <- Awaiters
+        ],
+        ?assertEqual(
+            [
+                {<<"inspected.groups">>, <<"gathers">>},
+                {<<"gathers">>, <<"one">>},
+                {<<"gathers">>, <<"two">>}
+            ],
+            lists:keysort(2, Edges)
+        ),
+        cancelled(Task)
+    end).
+
+a_loop_of_python_lists_its_tasks(_Config) ->
+    {ok, Task} = py:submit(inspected, run_loop, []),
+    called:has_noted(<<"it runs">>),
+    {ok, [Number]} = py:call(inspected, running_loops, []),
+    ?assertMatch({ok, #{pid := undefined, kind := python}}, py_inspect:loop(Number)),
+    {ok, #{tasks := Tasks}} = py_inspect:tasks(Number),
+    ?assertMatch([#{coroutine := <<"run_loop.<locals>.main">>, request := undefined}], Tasks),
+    {ok, _} = py:call(called, release, []),
+    ?assertEqual({ok, none}, py:await(Task)),
+    ?assertEqual({error, {no_loop, Number}}, py_inspect:tasks(Number)).
+
+a_loop_that_never_ran_has_no_tasks(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        ?assertMatch({ok, #{thread := 0, state := idle}}, py_inspect:loop(Loop)),
+        ?assertMatch({ok, #{tasks := [], total := 0, is_fresh := true}}, py_inspect:tasks(Loop)),
+        %% It was not given a thread for this.
+        ?assertMatch({ok, #{thread := 0}}, py_inspect:loop(Loop))
+    end).
+
+ten_thousand_tasks_and_more(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, many, [10_500]),
+        called:has_noted(<<"many started">>),
+        {ok, #{tasks := Tasks, total := Total}} = eventually:passes(
+            fun({ok, #{is_fresh := IsFresh}}) -> IsFresh; (_) -> false end,
+            fun() -> py_inspect:tasks(Loop) end
+        ),
+        ?assertEqual({10_000, 10_501}, {length(Tasks), Total}),
+        cancelled(Task)
+    end).
+
+strange_names_do_not_matter(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, strange, []),
+        Tasks = named(Loop, 3),
+        ?assert(is_map_key(<<"a \\udcff b">>, Tasks)),
+        ?assert(is_map_key(<<"<b>&">>, Tasks)),
+        cancelled(Task)
+    end).
+
+%% time.sleep releases the GIL, and so another thread can list the tasks.
+a_loop_stuck_outside_of_the_gil_shows_its_tasks(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, _} = py:call(called, hold, []),
+        {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+        called:is_blocked(),
+        {ok, #{tasks := [Blocked], is_fresh := true}} = py_inspect:tasks(Loop),
+        ?assertMatch(#{state := running, stack := [#{function := <<"block_loop">>} | _]}, Blocked),
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, <<"released">>}, py:await(Task))
+    end).
+
+a_stuck_loop_has_its_line_and_its_last_tasks(_Config) ->
+    called:in_node([{stuck_after, 200}], stuck, ?MODULE).
+
+stuck() ->
+    {ok, Loop} = py_event_loop:start_link(#{name => stuck_one}),
+    {ok, Waiting} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
+    _ = named(Loop, 1),
+    {ok, Other} = py_event_loop:start_link(#{}),
+    {ok, _} = py_event_loop:run(Other, called, loop_thread, []),
+    {ok, {Read, Write}} = py_nif:create_test_pipe(),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_in_c, [Read]),
+    {ok, Stuck} = eventually:passes(
+        fun({ok, #{stack := Stack}}) -> Stack =/= [] end, fun() -> py_inspect:loop(Loop) end
+    ),
+    ?assertMatch(#{state := stuck, stack := [#{function := <<"wait_in_c">>, line := _} | _]}, Stuck),
+    {ok, #{tasks := [Last], is_fresh := false, age_ms := Age}} = py_inspect:tasks(Loop),
+    ?assertMatch(#{name := <<"asyncio.sleep">>}, Last),
+    ?assert(Age >= 200),
+    %% Without a list from before.
+    case py:call(sys, getswitchinterval, [], #{}, 0) of
+        {error, timeout} -> ?assertEqual({error, timeout}, py_inspect:tasks(Other));
+        {ok, _} -> ok
+    end,
+    ok = py_nif:write_test_fd(Write, <<"x">>),
+    ?assertEqual({ok, 1}, py:await(Task, 60_000)),
+    eventually:is(true, fun() -> {ok, #{is_fresh := Is}} = py_inspect:tasks(Loop), Is end),
+    cancelled(Waiting),
+    ok.
+
+a_late_list_is_no_message(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, _} = py:call(called, hold, []),
+        {ok, Task} = py_event_loop:submit(Loop, called, block_loop, []),
+        called:is_blocked(),
+        [{ok, _} = py_inspect:tasks(Loop) || _ <- [1, 2]],
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, <<"released">>}, py:await(Task)),
+        {ok, #{is_fresh := true}} = py_inspect:tasks(Loop),
+        ?assertEqual({messages, []}, process_info(self(), messages))
+    end).
+
+calls_are_shown_until_they_end(_Config) ->
+    {ok, _} = py:call(called, hold, []),
+    {ok, Task} = py:submit(called, block, []),
+    Self = self(),
+    [#{name := <<"called.block">>} = Call] = eventually:passes(
+        fun(Calls) -> Calls =/= [] end,
+        fun() -> [Each || #{name := <<"called.block">>} = Each <- py_inspect:calls()] end
+    ),
+    ?assertMatch(#{caller := Self, is_outside := false, is_abandoned := false, thread := _}, Call),
+    {ok, _} = py:call(called, release, []),
+    {ok, _} = py:await(Task),
+    eventually:is([], fun() -> py_inspect:calls() end).
+
+streams_show_supply_and_demand(_Config) ->
+    Self = self(),
+    Streams = [
+        begin
+            {ok, Stream} = py:stream(inspected, Function, [], #{}, #{demand => 3}),
+            [receive {py_stream, Stream, {data, _}} -> ok end || _ <- [1, 2, 3]],
+            Stream
+        end
+     || Function <- [numbers, numbers_later]
+    ],
+    Shown = eventually:passes(
+        fun(Found) -> [Each || #{waits := true} = Each <- Found] =/= [] andalso length(Found) =:= 2 end,
+        fun() -> py_inspect:streams() end
+    ),
+    [
+        ?assertMatch(#{sent := 3, demand := 0, waits := true, consumer := Self, caller := Self}, Each)
+     || Each <- Shown
+    ],
+    ?assertMatch([#{loop := undefined}, #{loop := Id}] when is_integer(Id), lists:sort(fun is_plain/2, Shown)),
+    [ok = py:cancel(Stream) || Stream <- Streams],
+    eventually:is([], fun() -> py_inspect:streams() end).
+
+is_plain(#{loop := One}, _) -> One =:= undefined.
+
+the_node_is_described(_Config) ->
+    Node = node(),
+    #{memory := Memory} = Described = py_inspect:node(),
+    ?assertMatch(#{node := Node, python := true, calls := #{queued := 0}, stuck_after := 1000}, Described),
+    ?assertMatch(#{erlang := Erlang, process := Process} when Process > Erlang div 2, Memory).
+
+wrong_loops_are_refused(_Config) ->
+    [
+        begin
+            ?assertError(badarg, py_inspect:loop(Wrong)),
+            ?assertError(badarg, py_inspect:tasks(Wrong))
+        end
+     || Wrong <- [0, -1, 1 bsl 64, 1.5, "a", <<"a">>, {}]
+    ],
+    ?assertEqual({error, {no_loop, no_such_loop}}, py_inspect:loop(no_such_loop)),
+    ?assertEqual({error, {no_loop, self()}}, py_inspect:tasks(self())).
+
+%% The tasks by their names, when there are so many.
+named(Loop, Count) ->
+    {ok, #{tasks := Tasks}} = eventually:passes(
+        fun({ok, #{tasks := Tasks}}) -> length(Tasks) =:= Count end,
+        fun() -> py_inspect:tasks(Loop) end
+    ),
+    maps:from_list([{Name, Task} || #{name := Name} = Task <- Tasks]).
+
+cancelled(Task) ->
+    ok = py:cancel(Task),
+    ?assertEqual({error, cancelled}, py:await(Task)).
+
+with_loop(Options, Body) ->
+    {ok, Loop} = py_event_loop:start_link(Options),
+    Body(Loop),
+    {ok, []} = py_event_loop:stop(Loop).

@@ -1,0 +1,86 @@
+"""What py_inspect_SUITE looks at."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import called
+import erlang_loop
+
+_running: list[erlang_loop.ErlangEventLoop] = []
+
+
+async def watch(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    loop.add_reader(fd, print)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        loop.remove_reader(fd)
+
+
+async def parent() -> None:
+    await between(asyncio.create_task(child(), name="child"))
+
+
+async def between(task: asyncio.Task[None]) -> None:
+    await task
+
+
+async def child() -> None:
+    await asyncio.Event().wait()
+
+
+async def groups() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(gathers(), name="gathers")
+
+
+async def gathers() -> None:
+    tasks = (asyncio.create_task(child(), name=name) for name in ("one", "two"))
+    await asyncio.gather(*tasks)
+
+
+async def many(count: int) -> None:
+    tasks = [asyncio.create_task(child()) for _ in range(count)]
+    await asyncio.sleep(0)
+    called.events.append("many started")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def strange() -> None:
+    async with asyncio.TaskGroup() as group:
+        for name in ("a \udcff b", "<b>&"):
+            group.create_task(child(), name=name)
+
+
+def run_loop() -> None:
+    """A loop that Python runs, until `called.release`."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, erlang_loop.ErlangEventLoop)
+        _running.append(loop)
+        called.events.append("it runs")
+        await asyncio.to_thread(called._release.wait)
+        _running.clear()
+
+    called.hold()
+    erlang_loop.run(main())
+
+
+def running_loops() -> list[int]:
+    return [loop._number for loop in _running]
+
+
+def numbers() -> Iterator[int]:
+    yield from range(1_000_000)
+
+
+async def numbers_later() -> AsyncIterator[int]:
+    for number in range(1_000_000):
+        yield number
