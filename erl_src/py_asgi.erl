@@ -59,6 +59,7 @@
     state := serving | draining,
     age_ms := non_neg_integer(),
     connections := non_neg_integer(),
+    websockets := non_neg_integer(),
     active := non_neg_integer(),
     served := non_neg_integer()
 }.
@@ -93,7 +94,8 @@
 -define(CONFIG, [
     root_path, lifespan, access_log, server_header, date_header, headers, limit_concurrency,
     limit_max_requests, limit_request_head, limit_request_body, timeout_keep_alive,
-    timeout_request_head, timeout_disconnect
+    timeout_request_head, timeout_disconnect, ws_max_size, ws_ping_interval, ws_ping_timeout,
+    ws_per_message_deflate
 ]).
 
 %% @doc Starts the server: imports the application, runs its startup and listens. If one of these
@@ -140,7 +142,7 @@ info(Server) ->
 
 worker_info(Pid, #worker{loop = Loop, since = Since, state = State}) ->
     case py_event_loop:run(Loop, 'erlang_loop.asgi.worker', counts, []) of
-        {ok, #{<<"connections">> := Connections, <<"active">> := Active, <<"served">> := Served}} ->
+        {ok, #{<<"connections">> := Connections, <<"active">> := Active, <<"served">> := Served} = Counts} ->
             [
                 #{
                     pid => Pid,
@@ -148,6 +150,7 @@ worker_info(Pid, #worker{loop = Loop, since = Since, state = State}) ->
                     state => State,
                     age_ms => now_ms() - Since,
                     connections => Connections,
+                    websockets => maps:get(<<"websockets">>, Counts),
                     active => Active,
                     served => Served
                 }

@@ -7,6 +7,7 @@
 | `lifespan` | the application's start and its end |
 | `running` | one request in its task, and what becomes of its errors |
 | `server` | listening, draining, closing |
+| `websocket` | one WebSocket: handshake, messages, closing |
 | `sockets` | listening sockets |
 | `files` | `http.response.pathsend` |
 | `command` | `python -m erlang_loop.asgi` |

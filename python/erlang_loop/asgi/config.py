@@ -37,6 +37,11 @@ class Config:
     timeout_graceful_shutdown: float = 30.0
     #: How long a request may go on after its client has gone; None: as long as it likes.
     timeout_disconnect: int | None = None
+    #: Of a WebSocket's message.
+    ws_max_size: int = 16 * 1024 * 1024
+    ws_ping_interval: float = 20.0
+    ws_ping_timeout: float = 20.0
+    ws_per_message_deflate: bool = True
     ssl: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +76,9 @@ NUMBERS = (
     "timeout_keep_alive",
     "timeout_request_head",
     "timeout_graceful_shutdown",
+    "ws_max_size",
+    "ws_ping_interval",
+    "ws_ping_timeout",
 )
 NAMES = frozenset(option.name for option in fields(Config))
 

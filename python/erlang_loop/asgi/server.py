@@ -13,7 +13,14 @@ from erlang_loop.asgi.config import Config
 from erlang_loop.asgi.lifespan import Lifespan
 from erlang_loop.asgi.running import runner
 
+try:
+    from erlang_loop.asgi.websocket import WebSocket
+except ImportError:
+    # Without the package websockets there is only HTTP.
+    WebSocket = None  # type: ignore[assignment, misc]
+
 logger = logging.getLogger("erlang_loop.asgi")
+NOT_IMPLEMENTED = b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 access_logger = logging.getLogger("erlang_loop.asgi.access")
 
 
@@ -29,6 +36,8 @@ class Server:
         self._empty = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
         self._native: HttpServer | None = None
+        self._websockets: set[WebSocket] = set()
+        self._draining = False
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Runs the application's startup, then accepts connections. The sockets belong to the
@@ -41,7 +50,7 @@ class Server:
         self._native = HttpServer(
             loop,
             runner(self.app),
-            refuse_websocket,
+            self._upgraded,
             {
                 "asgi": {"version": "3.0", "spec_version": "2.4"},
                 "scheme": "http" if config.ssl is None else "https",
@@ -74,21 +83,30 @@ class Server:
             self._listeners.append(await make(self._native, **options))
 
     def counts(self) -> dict[str, int]:
-        """How many connections are open, requests in progress, requests served."""
+        """How many connections and WebSockets are open, requests in progress, requests served."""
         connections, active, served = self._native.counts() if self._native else (0, 0, 0)
-        return {"connections": connections, "active": active, "served": served}
+        return {
+            "connections": connections,
+            "websockets": len(self._websockets),
+            "active": active,
+            "served": served,
+        }
 
     async def drain(self, timeout: float | None = None, *, at_once: bool = True) -> bool:
         """Accepts nothing more and waits until all connections have ended: whether they have.
 
         Idle connections are closed `at_once`. Otherwise another server goes on with this
         address: they may send one more request, whose response says that it is the last.
+        WebSockets are closed with 1012, "service restart".
         """
         self.stop_listening()
         if self._native is None:
             return True
+        self._draining = True
         self._native.drain(at_once)
-        if self._native.counts()[0] == 0:
+        for websocket in list(self._websockets):
+            websocket.restart()
+        if self._left() == 0:
             return True
         try:
             if timeout is None:
@@ -101,9 +119,10 @@ class Server:
     async def close(self, timeout: float | None = None, *, at_once: bool = True) -> None:
         """Drains, cancels what is left after the timeout, and runs the application's shutdown."""
         if not await self.drain(timeout, at_once=at_once) and self._native is not None:
-            left = self._native.counts()[0]
-            logger.warning("%d connections have not ended in time and are closed", left)
+            logger.warning("%d connections have not ended in time and are closed", self._left())
             self._native.abort()
+            for websocket in list(self._websockets):
+                websocket.abort()
             # Requests that are cancelled run their finally blocks.
             await self.drain(1.0)
         await self.lifespan.shutdown()
@@ -113,16 +132,33 @@ class Server:
         for listener in self._listeners:
             listener.close()
 
+    def _left(self) -> int:
+        """Connections that have not ended."""
+        return (self._native.counts()[0] if self._native else 0) + len(self._websockets)
+
     def _notified(self, event: str) -> None:
-        (self._empty if event == "empty" else self.finished).set()
+        if event == "max_requests":
+            self.finished.set()
+        elif self._left() == 0:
+            self._empty.set()
 
+    def _upgraded(self, transport: Any, scope: dict[str, Any], rest: bytes) -> None:
+        """A client asks for a WebSocket."""
+        if WebSocket is None:
+            logger.error("WebSockets need the package websockets: pip install websockets")
+            transport.write(NOT_IMPLEMENTED)
+            transport.close()
+            return
+        websocket = WebSocket(self.app, self.config, self._websocket_ended)
+        self._websockets.add(websocket)
+        websocket.begin(transport, scope, rest)
+        if self._draining:
+            websocket.restart()
 
-def refuse_websocket(transport: Any, scope: dict[str, Any], rest: bytes) -> None:
-    """There are no WebSockets yet."""
-    transport.write(
-        b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-    )
-    transport.close()
+    def _websocket_ended(self, websocket: WebSocket) -> None:
+        self._websockets.discard(websocket)
+        if self._draining and self._left() == 0:
+            self._empty.set()
 
 
 def log_access(scope: dict[str, Any], status: int, seconds: float) -> None:

@@ -228,7 +228,7 @@ async def test_drain_waits_for_requests(loop):
         _, headers, text = parts_of(await request)
         assert (headers["connection"], text) == ("close", b"done")
         assert await draining
-        assert server.counts() == {"connections": 0, "active": 0, "served": 1}
+        assert server.counts() == {"connections": 0, "websockets": 0, "active": 0, "served": 1}
 
 
 async def test_close_cancels_what_does_not_end(loop, caplog):

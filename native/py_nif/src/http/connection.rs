@@ -373,10 +373,12 @@ impl HttpConnection {
             return Ok(());
         };
         this.stage.set(py, Stage::Over);
-        this.server.get().closed(py, this.number.get(py));
         let rest = PyBytes::new(py, &input.take_rest());
         let transport = this.transport.take(py);
-        upgrade.call1(py, (transport, scope, rest)).map(drop)
+        let upgraded = upgrade.call1(py, (transport, scope, rest));
+        // Not before: a server that drains would count neither of the two.
+        this.server.get().closed(py, this.number.get(py));
+        upgraded.map(drop)
     }
 
     fn body_arrived(slf: &Bound<'_, Self>, piece: Py<PyBytes>) -> PyResult<()> {
