@@ -10,6 +10,8 @@
 -export([
     values_as_documented/1,
     tagged_tuples_as_documented/1,
+    structs_as_documented/1,
+    encoders_as_documented/1,
     numpy_as_documented/1,
     refused_terms_as_documented/1,
     refused_values_as_documented/1,
@@ -36,6 +38,12 @@ values_as_documented(_Config) ->
 
 tagged_tuples_as_documented(_Config) ->
     there(fun() -> documented("### Tagged tuples", 9) end).
+
+structs_as_documented(_Config) ->
+    there(fun() -> documented("### Structs of Elixir", 10) end).
+
+encoders_as_documented(_Config) ->
+    there(fun() -> documented("## Encoders and decoders", 2) end).
 
 numpy_as_documented(_Config) ->
     case project:venv() of

@@ -7,6 +7,7 @@ from .actors import spawn
 from .atom import Atom
 from .calls import async_call, call, cast
 from .channels import Channel
+from .converters import decoder, encoder, remove_decoder, remove_encoder
 from .errors import ConversionError, Error, StackFrame
 from .interrupts import Interrupted, uninterruptible
 from .mailboxes import Mailbox, async_receive, mailbox, receive, self
@@ -34,11 +35,15 @@ __all__ = [
     "async_receive",
     "call",
     "cast",
+    "decoder",
+    "encoder",
     "link",
     "mailbox",
     "monitor",
     "receive",
     "register",
+    "remove_decoder",
+    "remove_encoder",
     "self",
     "send",
     "spawn",

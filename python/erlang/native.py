@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         _protect,
         _resume,
         _send,
+        _set_decoder,
+        _set_encoder,
     )
 else:
     try:
@@ -47,6 +49,8 @@ else:
             _protect,
             _resume,
             _send,
+            _set_decoder,
+            _set_encoder,
         )
     except ImportError:
         from erlang_loop_default import not_here
@@ -71,4 +75,6 @@ __all__ = [
     "_protect",
     "_resume",
     "_send",
+    "_set_decoder",
+    "_set_encoder",
 ]

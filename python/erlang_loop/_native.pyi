@@ -187,6 +187,12 @@ class ObjectHandle(Generic[_T]):
 def _atom(name: str, existing_only: bool, /) -> Atom:
     """The atom of this name, created if necessary; ValueError if that is not allowed."""
 
+def _set_encoder(cls: type, function: Callable[[Any], Any] | None) -> None:
+    """Set or, with None, remove the encoder of exactly this class."""
+
+def _set_decoder(tag: Atom, function: Callable[..., Any] | None) -> None:
+    """Set or, with None, remove the decoder of tuples with this tag and of structs."""
+
 def _echo(value: Any) -> Any:
     """To a term and back, on the calling thread; `erlang.ConversionError`."""
 

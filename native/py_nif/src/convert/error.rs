@@ -20,8 +20,9 @@ pub struct ConvertError {
 enum What {
     /// The value has no equivalent on the other side.
     Refused(String),
-    /// Python code that ran during the conversion raised this (a tzinfo, a property, no memory).
+    /// Python code that ran during the conversion raised this (an encoder, a property, no memory).
     Raised(PyErr),
+    RaisedByDecoder(PyErr),
 }
 
 /// One step into a value.
@@ -42,6 +43,13 @@ impl ConvertError {
             root: "value",
             path: Vec::new(),
             what: What::Refused(problem.into()),
+        }
+    }
+
+    pub fn raised_by_decoder(error: PyErr) -> Self {
+        ConvertError {
+            what: What::RaisedByDecoder(error),
+            ..ConvertError::refused("")
         }
     }
 
@@ -83,16 +91,20 @@ impl ConvertError {
                 };
                 PyErr::from_type(class.clone(), (problem, place))
             }
-            What::Raised(error) => {
-                // Exceptions accept notes from Python 3.11 on.
-                if error.is_instance_of::<PyException>(py) {
-                    let note = format!("while {place} was sent to Erlang");
-                    let _ = error.value(py).call_method1("add_note", (note,));
-                }
-                error
+            What::Raised(error) => noted(py, error, format!("while {place} was sent to Erlang")),
+            What::RaisedByDecoder(error) => {
+                noted(py, error, format!("while {place} was decoded from Erlang"))
             }
         }
     }
+}
+
+/// Exceptions accept notes from Python 3.11 on.
+fn noted(py: Python<'_>, error: PyErr, note: String) -> PyErr {
+    if error.is_instance_of::<PyException>(py) {
+        let _ = error.value(py).call_method1("add_note", (note,));
+    }
+    error
 }
 
 impl From<PyErr> for ConvertError {

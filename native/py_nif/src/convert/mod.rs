@@ -15,6 +15,7 @@
 //! | [`opaque`], [`handle`] | pids, references, ports, funs in Python; Python objects in Erlang |
 //! | [`channels`] | the reading ends of channels |
 //! | [`types`] | enums, dataclasses, dates, numpy |
+//! | [`converters`] | encoders and decoders of the program |
 //! | [`views`] | the memory of binaries in Python |
 //! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
 //! | [`result_options`] | how a caller wants its result |
@@ -23,6 +24,7 @@
 pub mod atoms;
 mod bit_string;
 pub mod channels;
+mod converters;
 pub mod error;
 pub mod exception;
 mod handle;
@@ -63,6 +65,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // asyncio calls its callbacks `Handle`, so that name is taken.
     module.add("ObjectHandle", module.py().get_type::<handle::Handle>())?;
     module.add_function(wrap_pyfunction!(atoms::_atom, module)?)?;
+    module.add_function(wrap_pyfunction!(converters::_set_encoder, module)?)?;
+    module.add_function(wrap_pyfunction!(converters::_set_decoder, module)?)?;
     module.add_function(wrap_pyfunction!(_echo, module)?)
 }
 

@@ -5,9 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 use rustler::{Atom, Binary, MapIterator, Term, TermType};
 
+use super::converters;
 use super::error::{ConvertError, Step, key_text, shortened};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::types::incoming::{self, Tagged};
+use super::types::structs;
 use super::{MAX_DEPTH, atoms, bit_string, channels, handle, integers};
 use crate::beam::terms::Elements;
 use crate::cpython::objects::collector;
@@ -53,6 +55,8 @@ enum Frame<'a, 'py> {
     Tuple {
         elements: Elements<'a>,
         taken: usize,
+        /// Called with all elements but the first one, the tag.
+        decoder: Option<Bound<'py, PyAny>>,
     },
     Map {
         pairs: std::vec::IntoIter<(Term<'a>, Term<'a>)>,
@@ -62,6 +66,8 @@ enum Frame<'a, 'py> {
         key: Option<Bound<'py, PyAny>>,
         dict: Bound<'py, PyDict>,
         size: usize,
+        /// Of a struct: called with the fields as keyword arguments.
+        decoder: Option<Bound<'py, PyAny>>,
     },
 }
 
@@ -96,18 +102,7 @@ fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, Con
             return Ok(elements_of(term, Sequence::List));
         }
         TermType::Tuple => return open_tuple(py, term),
-        TermType::Map => {
-            let pairs: Vec<_> = MapIterator::new(term)
-                .ok_or_else(|| unknown(term))?
-                .collect();
-            return Ok(Opened::Inside(Frame::Map {
-                size: pairs.len(),
-                pairs: pairs.into_iter(),
-                now: None,
-                key: None,
-                dict: PyDict::new(py),
-            }));
-        }
+        TermType::Map => return open_map(py, term),
         TermType::Pid => Bound::new(py, Pid::keep(term))?.into_any(),
         TermType::Ref => match handle::to_python(py, term) {
             Some(object) => object,
@@ -167,12 +162,52 @@ fn open_tuple<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py
     {
         return Ok(Opened::Leaf(PyBytes::new(py, binary.as_slice()).into_any()));
     }
+    let tag = elements.get(0);
+    if let Some(decoder) = tag.and_then(|tag| converters::decoder(py, tag)) {
+        return Ok(Opened::Inside(Frame::Tuple {
+            elements,
+            taken: 1,
+            decoder: Some(decoder),
+        }));
+    }
     Ok(match incoming::open(py, &elements)? {
-        Tagged::No => Opened::Inside(Frame::Tuple { elements, taken: 0 }),
+        Tagged::No => Opened::Inside(Frame::Tuple {
+            elements,
+            taken: 0,
+            decoder: None,
+        }),
         Tagged::Value(value) => Opened::Leaf(value),
         Tagged::Set(members) => elements_of(members, Sequence::Set),
         Tagged::FrozenSet(members) => elements_of(members, Sequence::FrozenSet),
     })
+}
+
+/// Opens a map. Some structs of Elixir are leaves or sets.
+fn open_map<'a, 'py>(py: Python<'py>, map: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
+    let mut decoder = None;
+    if let Ok(name) = map.map_get(crate::atoms::struct_()) {
+        decoder = converters::decoder(py, name);
+        if decoder.is_none() {
+            match structs::open(py, name, map)? {
+                Tagged::No => {}
+                Tagged::Value(value) => return Ok(Opened::Leaf(value)),
+                Tagged::Set(members) => return Ok(elements_of(members, Sequence::Set)),
+                Tagged::FrozenSet(members) => return Ok(elements_of(members, Sequence::FrozenSet)),
+            }
+        }
+    }
+    let pairs: Vec<_> = MapIterator::new(map)
+        .ok_or_else(|| unknown(map))?
+        .filter(|(key, _)| decoder.is_none() || crate::atoms::struct_() != *key)
+        .collect();
+    Ok(Opened::Inside(Frame::Map {
+        size: pairs.len(),
+        pairs: pairs.into_iter(),
+        now: None,
+        key: None,
+        dict: PyDict::new(py),
+        decoder,
+    }))
 }
 
 struct Walk<'a, 'py> {
@@ -251,18 +286,31 @@ impl<'a, 'py> Walk<'a, 'py> {
                     _ => set(self.py, elements.collect(), becomes),
                 }
             }
-            Frame::Tuple { taken, .. } => {
-                let elements = self.values.drain(self.values.len() - taken..);
-                Ok(PyTuple::new(self.py, elements)?.into_any())
+            Frame::Tuple { taken, decoder, .. } => {
+                let count = taken - usize::from(decoder.is_some());
+                let elements = self.values.drain(self.values.len() - count..);
+                let elements = PyTuple::new(self.py, elements)?;
+                match decoder {
+                    None => Ok(elements.into_any()),
+                    Some(decoder) => converters::decoded(decoder.call1(elements)),
+                }
             }
-            Frame::Map { dict, size, .. } => {
+            Frame::Map {
+                dict,
+                size,
+                decoder,
+                ..
+            } => {
                 if dict.len() != size {
                     return Err(ConvertError::refused(
                         "two keys of the map are equal in Python, as are an atom and a binary \
                          of the same text, 1 and 1.0, or 1 and true",
                     ));
                 }
-                Ok(dict.into_any())
+                match decoder {
+                    None => Ok(dict.into_any()),
+                    Some(decoder) => converters::decoded(decoder.call((), Some(&dict))),
+                }
             }
         }
     }
@@ -316,7 +364,9 @@ impl<'a> Frame<'a, '_> {
                 *rest = tail;
                 Some(head)
             }
-            Frame::Tuple { elements, taken } => elements.get(*taken),
+            Frame::Tuple {
+                elements, taken, ..
+            } => elements.get(*taken),
             Frame::Map {
                 pairs, now, key, ..
             } => match (&key, &now) {

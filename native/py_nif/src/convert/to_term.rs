@@ -8,6 +8,7 @@ use pyo3::types::{
 use rustler::{Encoder, Env, OwnedEnv, Term};
 
 use super::bit_string::BitString;
+use super::converters;
 use super::error::{ConvertError, Step, key_text, type_name};
 use super::handle::{Handle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
@@ -176,6 +177,9 @@ fn open_other<'a, 'py>(
     value: &Bound<'py, PyAny>,
     stand_ins: usize,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
+    if let Some(encoded) = converters::encode(value)? {
+        return instead(env, value, &encoded, stand_ins);
+    }
     Ok(Opened::Leaf(if let Ok(port) = value.cast_exact::<Port>() {
         port.get().in_env(env)
     } else if let Ok(fun) = value.cast_exact::<Fun>() {
@@ -190,15 +194,26 @@ fn open_other<'a, 'py>(
         // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
         match outgoing::find(env, value)? {
             Rare::Term(term) => term,
-            // An Enum's value may be an Enum, but not endlessly.
-            Rare::Instead(other) if stand_ins < 8 => return open(env, &other, stand_ins + 1),
-            Rare::Instead(_) => return Err(unknown(value)),
+            Rare::Instead(other) => return instead(env, value, &other, stand_ins),
             Rare::Fields(fields) => {
                 return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
             }
             Rare::Unknown => return open_subclass(env, value),
         }
     }))
+}
+
+/// Converts `other`, which stands for `value`. An Enum's value may be an Enum, but not endlessly.
+fn instead<'a, 'py>(
+    env: Env<'a>,
+    value: &Bound<'py, PyAny>,
+    other: &Bound<'py, PyAny>,
+    stand_ins: usize,
+) -> Result<Opened<'a, 'py>, ConvertError> {
+    match stand_ins < 8 {
+        true => open(env, other, stand_ins + 1),
+        false => Err(unknown(value)),
+    }
 }
 
 fn open_subclass<'a, 'py>(

@@ -206,7 +206,7 @@ fn float(term: Term<'_>) -> Option<f64> {
     }
 }
 
-fn is_integer(term: Term<'_>) -> bool {
+pub fn is_integer(term: Term<'_>) -> bool {
     term.get_type() == TermType::Integer
 }
 
@@ -220,7 +220,7 @@ fn integers_of<const COUNT: usize>(tuple: Term<'_>) -> Option<[Term<'_>; COUNT]>
     Some(found)
 }
 
-fn values<'py>(
+pub fn values<'py>(
     py: Python<'py>,
     integers: &[Term<'_>],
 ) -> Result<Vec<Bound<'py, PyAny>>, ConvertError> {
