@@ -80,11 +80,12 @@
     timeout => timeout(),
     %% Where coroutines run. Default: the default loop. Not for functions that name a loop or a pool.
     loop => py_event_loop:loop(),
-    %% `ref': the result is a reference to the Python object. Default: `value'.
-    return => value | ref
+    %% `ref': the result is a reference to the Python object. `each': it is a list, with
+    %% `{ok, Value}' or `{error, Reason}' for each item. Default: `value'.
+    return => value | ref | each
 }.
 %% `await/2' has the timeout.
--type submit_options() :: #{loop => py_event_loop:loop(), return => value | ref}.
+-type submit_options() :: #{loop => py_event_loop:loop(), return => value | ref | each}.
 -type cast_options() :: #{loop => py_event_loop:loop()}.
 -type exec_options() :: #{
     timeout => timeout(),
@@ -98,7 +99,7 @@
 -type eval_options() :: #{
     timeout => timeout(),
     loop => py_event_loop:loop(),
-    return => value | ref,
+    return => value | ref | each,
     namespace => namespace(),
     file => name(),
     line => pos_integer()

@@ -50,6 +50,7 @@
     | fold_options
     | loop_stream_options
     | return
+    | return_of_items
     %% A map with some of these.
     | {options, [atom()]}
     | {timeout_or_options, [atom()]}
@@ -171,7 +172,11 @@ problem({function, Arity}, Value) ->
         is_function(Value, Arity), io_lib:format("not a fun of ~b arguments", [Arity])
     );
 problem(return, Value) ->
-    wrong_unless(Value =:= value orelse Value =:= ref, "neither value nor ref");
+    wrong_unless(lists:member(Value, [value, ref, each]), "none of value, ref, each");
+problem(return_of_items, each) ->
+    {wrong, "a stream has no list of results: value or ref"};
+problem(return_of_items, Value) ->
+    problem(return, Value);
 problem({timeout_or_options, Names}, Value) when is_map(Value) ->
     problem({options, Names}, Value);
 problem({timeout_or_options, _}, Value) ->
@@ -180,9 +185,9 @@ problem({options, Names}, Value) ->
     %% An option is of the kind of its name.
     options(Value, maps:from_list([{Name, Name} || Name <- Names]));
 problem(stream_options, Value) ->
-    options(Value, #{demand => count, to => consumer, loop => loop, return => return});
+    options(Value, #{demand => count, to => consumer, loop => loop, return => return_of_items});
 problem(loop_stream_options, Value) ->
-    options(Value, #{demand => count, to => consumer, return => return});
+    options(Value, #{demand => count, to => consumer, return => return_of_items});
 problem(channel, Value) ->
     wrong_unless(is_resource(channel_info, Value), "not a channel of py:channel/1");
 problem(channel_type, Value) ->
@@ -195,7 +200,7 @@ problem(limit, Value) ->
 problem(channel_options, Value) ->
     options(Value, #{limit => limit, type => channel_type, owner => consumer});
 problem(fold_options, Value) ->
-    options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return}).
+    options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return_of_items}).
 
 options(Options, Kinds) when is_map(Options) ->
     option(lists:sort(maps:to_list(Options)), Kinds);

@@ -13,7 +13,7 @@
 -define(TIMEOUT, 5000).
 
 -type sent() :: #{
-    return => value | ref,
+    return => value | ref | each,
     %% Only for code.
     namespace => py:namespace(),
     file => py:name(),

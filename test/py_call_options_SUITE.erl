@@ -113,7 +113,7 @@ items_by_reference(_Config) ->
 
 wrong_options_raise(_Config) ->
     Calls = [
-        {py, call, [math, sqrt, [16], #{}, #{return => list}], 5, "option return: neither value nor ref"},
+        {py, call, [math, sqrt, [16], #{}, #{return => list}], 5, "option return: none of value, ref, each"},
         {py, call, [math, sqrt, [16], #{}, #{timeout => -1}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{timeout => #{}}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{loop => 1}], 5, "option loop: not a loop"},
@@ -124,7 +124,8 @@ wrong_options_raise(_Config) ->
         {py, submit, [math, sqrt, [16], #{}, #{timeout => 1}], 5, "no such option: timeout"},
         {py, submit, [math, sqrt, [16], #{}, 5000], 5, "not a map"},
         {py, cast, [math, sqrt, [16], #{}, #{return => ref}], 5, "no such option: return"},
-        {py, stream, [builtins, range, [3], #{}, #{return => 1}], 5, "option return: neither"},
+        {py, stream, [builtins, range, [3], #{}, #{return => 1}], 5, "option return: none of"},
+        {py, stream, [builtins, range, [3], #{}, #{return => each}], 5, "option return: a stream"},
         {py, fold, [fun(_, A) -> A end, 0, builtins, range, [3], #{}, #{to => self()}], 7, "no such option: to"},
         {py_event_loop, run, [options_loop, math, sqrt, [1], #{}, #{loop => options_loop}], 6, "no such option: loop"},
         {py_event_loop, submit, [options_loop, math, sqrt, [1], #{}, #{loop => options_loop}], 6, "no such option: loop"},

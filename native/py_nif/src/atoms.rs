@@ -40,6 +40,7 @@ rustler::atoms! {
     python,
 
     // event_loop_info
+    each,
     events,
     fds,
     id,

@@ -5,6 +5,7 @@ use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::convert::Returned;
 use crate::cpython::process::main_thread;
 use crate::loops::registry;
 use crate::questions::chain;
@@ -129,6 +130,9 @@ fn submit<'a>(
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let (options, call) = CallOptions::split(call)?;
+    if options.result.returned == Returned::Each && matches!(reply_to, ReplyTo::Consumer(..)) {
+        return Err(rustler::Error::BadArg);
+    }
     let waits = matches!(reply_to, ReplyTo::WaitingCaller(_));
     let Some(call) = Call::decode(env, call, options, reply_to, leader)? else {
         return Ok((atoms::error(), atoms::not_alive()).encode(env));

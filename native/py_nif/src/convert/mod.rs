@@ -46,7 +46,7 @@ use super::beam::forked;
 pub use atoms::existing_atom;
 pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
-pub use result_options::ResultOptions;
+pub use result_options::{ResultOptions, Returned};
 pub use to_python::{bytes, to_python};
 pub use to_term::{result_to_term, to_term};
 pub use views::memoryview;

@@ -1,12 +1,12 @@
 //! Conversion of arguments, results and exceptions of requests, with the names that errors show.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyBaseException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use rustler::{Encoder, Env, Term};
 
 use super::error::{Step, shortened};
-use super::result_options::ResultOptions;
+use super::result_options::{ResultOptions, Returned};
 use crate::atoms;
 use crate::convert;
 
@@ -79,6 +79,10 @@ pub fn result<'a>(
     options: ResultOptions,
 ) -> Term<'a> {
     let error = match outcome {
+        Ok(value) if options.returned == Returned::Each => match each(env, value) {
+            Ok(results) => return (atoms::ok(), results).encode(env),
+            Err(error) => return (atoms::error(), exception(env, py, &error)).encode(env),
+        },
         Ok(value) => match convert::result_to_term(env, value, options) {
             Ok(term) => return (atoms::ok(), term).encode(env),
             Err(error) => &error.within("result").into(),
@@ -86,6 +90,28 @@ pub fn result<'a>(
         Err(error) => error,
     };
     (atoms::error(), exception(env, py, error)).encode(env)
+}
+
+/// The items of a list or a tuple as results: an exception is an error, as `asyncio.gather` returns
+/// them.
+fn each<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> PyResult<Vec<Term<'a>>> {
+    let py = value.py();
+    if !value.is_instance_of::<PyList>() && !value.is_instance_of::<PyTuple>() {
+        let name = value.get_type().name()?;
+        let text = format!("return => each: the result must be a list or a tuple, not {name}");
+        return Err(PyTypeError::new_err(text));
+    }
+    value
+        .try_iter()?
+        .map(|item| {
+            let item = item?;
+            let own = match item.is_instance_of::<PyBaseException>() {
+                true => Err(PyErr::from_value(item)),
+                false => Ok(item),
+            };
+            Ok(result(env, &own, py, ResultOptions::default()))
+        })
+        .collect()
 }
 
 /// One item of a stream.

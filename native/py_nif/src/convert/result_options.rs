@@ -4,6 +4,16 @@
 /// The default is what a request without options gets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResultOptions {
-    /// `return => ref`: a reference to the object, not its value.
-    pub by_reference: bool,
+    pub returned: Returned,
+}
+
+/// The option `return`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Returned {
+    #[default]
+    Value,
+    /// `ref`: a reference to the object, not its value.
+    Reference,
+    /// `each`: the items of a list, each with a result of its own.
+    Each,
 }

@@ -12,7 +12,7 @@ use super::converters;
 use super::error::{ConvertError, Step, key_text, type_name};
 use super::handle::{Handle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
-use super::result_options::ResultOptions;
+use super::result_options::{ResultOptions, Returned};
 use super::types::outgoing::{self, Rare};
 use super::{MAX_DEPTH, atoms, bit_string, integers, limits};
 use crate::atoms as names;
@@ -45,9 +45,9 @@ pub fn result_to_term<'a>(
     value: &Bound<'_, PyAny>,
     options: ResultOptions,
 ) -> Result<Term<'a>, ConvertError> {
-    match options.by_reference {
-        true => Ok(PythonObject::refer(value).encode(env)),
-        false => to_term(env, value),
+    match options.returned {
+        Returned::Reference => Ok(PythonObject::refer(value).encode(env)),
+        Returned::Value | Returned::Each => to_term(env, value),
     }
 }
 

@@ -9,7 +9,7 @@ use super::call::text;
 use super::snippet::SnippetOptions;
 use crate::atoms;
 use crate::beam::terms::Elements;
-use crate::convert::ResultOptions;
+use crate::convert::{ResultOptions, Returned};
 
 #[derive(Default)]
 pub struct CallOptions {
@@ -35,7 +35,7 @@ impl CallOptions {
         let pairs = MapIterator::new(options).ok_or(rustler::Error::BadArg)?;
         for (name, value) in pairs {
             if atoms::return_() == name {
-                decoded.result.by_reference = is_reference(value)?;
+                decoded.result.returned = returned(value)?;
             } else if atoms::namespace() == name {
                 decoded.snippet.namespace = Some(value.decode()?);
             } else if atoms::file() == name {
@@ -50,11 +50,13 @@ impl CallOptions {
     }
 }
 
-fn is_reference(value: Term<'_>) -> NifResult<bool> {
+fn returned(value: Term<'_>) -> NifResult<Returned> {
     if atoms::ref_() == value {
-        Ok(true)
+        Ok(Returned::Reference)
     } else if atoms::value() == value {
-        Ok(false)
+        Ok(Returned::Value)
+    } else if atoms::each() == value {
+        Ok(Returned::Each)
     } else {
         Err(rustler::Error::BadArg)
     }
