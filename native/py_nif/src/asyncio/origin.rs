@@ -82,5 +82,6 @@ fn owner_of_running_loop(py: Python<'_>) -> Option<Arc<Origin>> {
         }
     };
     let running = get.call0().ok()?;
-    running.cast::<Loop>().ok()?.get().origin.clone()
+    let running = running.cast::<Loop>().ok()?.get();
+    running.served().map(|served| served.origin.clone())
 }

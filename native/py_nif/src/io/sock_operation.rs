@@ -204,7 +204,7 @@ fn receive<'py>(
     most: usize,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = owner.py();
-    let received = owner.get().read_buffer.with(py, |buffer| {
+    let received = owner.get().files.read_buffer.with(py, |buffer| {
         let buffer = &mut buffer.get(READ_SIZE)[..most.min(READ_SIZE)];
         let count = socket_calls::recv_nowait(fd, buffer)?;
         Ok(PyBytes::new(py, &buffer[..count]))

@@ -51,9 +51,13 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
     };
     if requests.must_stop(native) {
         // `served.py` does the rest.
-        slf.get().stopping.set(py, true);
+        slf.get().state.stopping.set(py, true);
     }
-    if !slf.get().is_begun.get(py) {
+    if !slf
+        .get()
+        .served()
+        .is_some_and(|served| served.is_begun.get(py))
+    {
         // The init code runs the loop: requests rely on what it sets up, so they wait.
         return Ok(());
     }
@@ -215,7 +219,8 @@ fn within_caller_context<R>(
     body: impl FnOnce() -> PyResult<R>,
 ) -> PyResult<R> {
     let py = slf.py();
-    let context = match slf.get().own_context.cloned(py) {
+    let own = (slf.get().served()).and_then(|served| served.own_context.cloned(py));
+    let context = match own {
         Some(own) => context::copy(py, &own)?,
         None => context::copy_current(py)?,
     };
@@ -254,9 +259,10 @@ fn follow(
         origin: request.origin.clone(),
         since: now_ns(),
     };
-    slf.get()
-        .request_tasks
-        .with(py, |tasks| tasks.insert(request.id, request_task));
+    if let Some(served) = slf.get().served() {
+        let tasks = &served.request_tasks;
+        tasks.with(py, |tasks| tasks.insert(request.id, request_task));
+    }
     slf.get().with_native(py, |native| {
         LoopRequests::of(native).is_some_and(|requests| {
             requests.monitor_later(request.id);
@@ -313,7 +319,8 @@ fn resume_stream(slf: &Bound<'_, Loop>, id: u64) -> PyResult<()> {
 
 fn request_task(slf: &Bound<'_, Loop>, id: u64) -> Option<RequestTask> {
     let py = slf.py();
-    (slf.get().request_tasks).with(py, |tasks| tasks.get(&id).map(|found| found.clone_ref(py)))
+    let tasks = &slf.get().served()?.request_tasks;
+    tasks.with(py, |tasks| tasks.get(&id).map(|found| found.clone_ref(py)))
 }
 
 fn reply(slf: &Bound<'_, Loop>, request: &Ref<Request>, outcome: PyResult<Bound<'_, PyAny>>) {
@@ -340,10 +347,10 @@ impl TaskDone {
     fn __call__(&self, ended: &Bound<'_, PyAny>) {
         let py = ended.py();
         let owner = self.owner.bind(py);
-        let kept = owner
-            .get()
-            .request_tasks
-            .with(py, |tasks| tasks.remove(&self.request.id));
+        let kept = owner.get().served().and_then(|served| {
+            let tasks = &served.request_tasks;
+            tasks.with(py, |tasks| tasks.remove(&self.request.id))
+        });
         drop(kept);
         // An exception that is a panic of native code is passed on as a panic, which also gets a
         // reply.

@@ -83,7 +83,9 @@ impl ServedLoop {
             let served = served?;
             let object = served.getattr("loop")?.cast_into::<Loop>()?;
             let own_context = context::copy(py, &context)?;
-            drop(object.get().own_context.replace(py, Some(own_context)));
+            if let Some(served) = object.get().served() {
+                drop(served.own_context.replace(py, Some(own_context)));
+            }
             Ok(ServedLoop {
                 object: object.unbind(),
                 native: native.clone(),
@@ -99,7 +101,9 @@ impl ServedLoop {
         };
         match begun() {
             Ok(served_loop) => {
-                served_loop.object.get().is_begun.set(py, true);
+                if let Some(served) = served_loop.object.get().served() {
+                    served.is_begun.set(py, true);
+                }
                 if native.has_requests() {
                     // Init code that ran the loop may have consumed wake-ups for requests.
                     native.core.wake();
@@ -155,8 +159,8 @@ impl ServedLoop {
             return Turn::Ended;
         }
         let this = object.get();
-        if this.stopping.get(py) {
-            this.stopping.set(py, false);
+        if this.state.stopping.get(py) {
+            this.state.stopping.set(py, false);
             if let Err(error) = self.begin_end(py) {
                 self.failure = Some(error);
                 return Turn::Ended;
@@ -165,7 +169,7 @@ impl ServedLoop {
         if self.has_ended(py) {
             return Turn::Ended;
         }
-        let more = this.ready.with(py, |ready| !ready.is_empty()) || this.has_prioritized.get(py);
+        let more = this.ready.with(py, |ready| !ready.is_empty()) || this.priorities.any.get(py);
         match block || more {
             true => Turn::Again,
             false => Turn::Nothing,
@@ -206,7 +210,7 @@ impl ServedLoop {
 
     /// On the system's clock.
     pub fn next_deadline(&self, py: Python<'_>) -> Option<u64> {
-        let timers = &self.object.get().timers;
+        let timers = &self.object.get().timers.heap;
         let (deadline, buried) =
             timers.with(py, |timers| (timers.next_deadline(), timers.take_buried()));
         drop(buried);

@@ -100,7 +100,7 @@ impl Handle {
             Some(given) => given.unbind(),
             None => context::copy_current(py)?,
         };
-        let origin = match owner.get().debug.get(py) {
+        let origin = match owner.get().state.debug.get(py) {
             false => None,
             true => Some(Box::new(Origin {
                 traceback: Some(owner.call_method0("_creation_traceback")?.unbind()),
@@ -151,7 +151,7 @@ impl Handle {
     }
 
     fn in_debug(&self, py: Python<'_>) -> bool {
-        self.owner.get().debug.get(py)
+        self.owner.get().state.debug.get(py)
     }
 
     /// For a callback that runs whenever its fd is ready.

@@ -22,7 +22,11 @@ pub fn set_blocking_threshold(event_loop: &Bound<'_, Loop>, seconds: Option<f64>
         ));
     }
     let limit = seconds.map(nanoseconds);
-    event_loop.get().threshold.set(event_loop.py(), limit);
+    event_loop
+        .get()
+        .callbacks
+        .threshold
+        .set(event_loop.py(), limit);
     Ok(())
 }
 

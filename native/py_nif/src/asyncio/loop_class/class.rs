@@ -11,24 +11,18 @@ use event_loop::{Direction, TimerHeap, WaitPolicy, now_ns};
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple, PyWeakrefReference};
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyString, PyTuple, PyWeakrefReference};
 
 use super::clock as loop_clock;
-use super::clock::Clock;
 use super::fd_callbacks::MODE;
-use super::fd_table::FdTable;
 use super::loop_arguments;
-use super::loop_arguments::TakeRequests;
-use super::read_buffer::ReadBuffer;
+use super::parts::{
+    Callbacks, Creation, Files, LoopKind, LoopState, LoopWait, Prioritized, ServedParts, Timers,
+};
 use super::request_tasks;
-use super::request_tasks::RequestTask;
-use super::transports::Transports;
 use crate::asyncio::handles::handle::{Call, Handle};
-use crate::asyncio::handles::io_object::IoObject;
 use crate::asyncio::handles::ready::{Item, ReadyQueue};
 use crate::asyncio::handles::timer_handle::Scheduled;
-use crate::asyncio::turn::priorities::Priorities;
 use crate::asyncio::turn::run_once;
 use crate::asyncio::turn::wait_steps::WaitSteps;
 use crate::beam::message;
@@ -38,9 +32,7 @@ use crate::convert::Pid;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::errors;
-use crate::cpython::interrupt::Interruptible;
 use crate::cpython::process::stacks;
-use crate::loops::Origin;
 use crate::loops::{LoopRef, NativeLoop, Pulse, registry};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
@@ -51,54 +43,15 @@ pub struct Loop {
     /// `close()` drops it, and with it the fds.
     pub native: GilCell<Option<Arc<NativeLoop>>>,
     pub id: u64,
-    /// Kept by an isolated loop: its worker holds the same resource.
-    reference: Option<Ref<LoopRef>>,
-    pub debug: GilSlot<bool>,
-    pub stopping: GilSlot<bool>,
-    pub closed: GilSlot<bool>,
-    /// `threading.get_ident()` of the thread that runs the loop.
-    thread: GilSlot<Option<u64>>,
+    pub kind: LoopKind,
+    pub state: LoopState,
     pub ready: GilCell<ReadyQueue>,
-    pub timers: GilCell<TimerHeap<Scheduled>>,
-    pub clock: GilSlot<Clock>,
-    pub fds: GilCell<FdTable>,
-    pub transports: GilCell<Transports>,
-    /// Absent while a thread waits.
-    pub wait_steps: GilCell<Option<Box<WaitSteps>>>,
-    /// Whether something waits in `priorities`.
-    pub has_prioritized: GilSlot<bool>,
-    /// Microtasks, and callbacks of other priorities.
-    pub priorities: GilCell<Priorities>,
-    /// Nanoseconds after which a handler is reported (`blocking`).
-    pub threshold: GilSlot<Option<u64>>,
-    /// When the loop last began to wait.
-    pub waits_since: GilSlot<u64>,
-    /// `_before_sleep()` is to be called.
-    pub before_sleep: GilSlot<bool>,
-    /// Counts callbacks, so that a transport knows whether it wrote in this one before.
-    pub callbacks: GilSlot<u64>,
-    /// The callbacks, as the watchdog interrupts them.
-    pub interruptible: Arc<Interruptible>,
-    /// Transports with data that is sent at the end of the callback.
-    pub unflushed: GilCell<Vec<IoObject>>,
-    pub read_buffer: GilCell<ReadBuffer>,
-    /// The asyncio tasks that Erlang waits for, by the number of the request.
-    pub request_tasks: GilCell<FxHashMap<u64, RequestTask>>,
-    /// The context as the init code left it, which the tasks of callers start with. Empty: the
-    /// init code runs.
-    pub own_context: GilSlot<Option<Py<PyAny>>>,
-    pub task_factory: GilSlot<Option<Py<PyAny>>>,
-    /// See `futures`.
-    pub named_loop: GilSlot<Option<Py<PyDict>>>,
-    pub named_task: GilSlot<Option<Py<PyDict>>>,
-    /// Started by Erlang: its end is orderly, see `runners::served_loop`.
-    pub served: bool,
-    /// Of a loop that Erlang started.
-    pub take_requests: Option<TakeRequests>,
-    /// Its init code has ended: it takes requests.
-    pub is_begun: GilSlot<bool>,
-    /// The process that started it, if Erlang did.
-    pub origin: Option<Arc<Origin>>,
+    pub priorities: Prioritized,
+    pub timers: Timers,
+    pub files: Files,
+    pub waiting: LoopWait,
+    pub callbacks: Callbacks,
+    pub creation: Creation,
 }
 
 /// Converts seconds on the loop's clock to nanoseconds, rounded up so that nothing is early.
@@ -129,58 +82,58 @@ impl Loop {
             policy.wait_directly(nanoseconds(direct));
         }
         let arguments = loop_arguments::take();
-        let served = arguments.is_some();
-        let take_requests = arguments.as_ref().map(|arguments| arguments.take_requests);
-        let (native, wait_steps, origin) = match arguments {
+        let (native, wait_steps, kind) = match arguments {
             Some(arguments) => {
                 let wait_steps = WaitSteps::new(&arguments.native).recording(arguments.busy);
-                (arguments.native, wait_steps, Some(arguments.origin))
+                let served = ServedParts {
+                    take_requests: arguments.take_requests,
+                    is_begun: GilSlot::default(),
+                    origin: arguments.origin,
+                    request_tasks: GilCell::default(),
+                    own_context: GilSlot::new(None),
+                };
+                (
+                    arguments.native,
+                    wait_steps,
+                    LoopKind::Served(Box::new(served)),
+                )
             }
             None => {
                 let native = NativeLoop::for_python(policy).map_err(errors::raised)?;
                 let wait_steps = WaitSteps::new(&native);
-                (native, wait_steps, None)
+                let kind = match isolated {
+                    true => LoopKind::Isolated(Ref::new(LoopRef::to(&native))),
+                    false => LoopKind::Shared,
+                };
+                (native, wait_steps, kind)
             }
         };
-        let reference = (isolated && !served).then(|| Ref::new(LoopRef::to(&native)));
-        if let (Some(reference), Some(router)) = (&reference, registry::default_router()) {
+        if let (LoopKind::Isolated(reference), Some(router)) = (&kind, registry::default_router()) {
             // Without a router (the application is not running) the loop waits by itself.
             let request = (crate::atoms::start_worker(), reference.clone());
             let _ = message::send(Sender::Thread, &router, request);
         }
         Ok(Loop {
             born: true,
-            wait_steps: GilCell::new(Some(Box::new(wait_steps))),
             id: native.id,
-            interruptible: native.pulse.callbacks.clone(),
-            native: GilCell::new(Some(native)),
-            reference,
-            debug: GilSlot::default(),
-            stopping: GilSlot::default(),
-            closed: GilSlot::default(),
-            thread: GilSlot::default(),
+            kind,
+            state: LoopState::default(),
             ready: GilCell::default(),
-            timers: GilCell::default(),
-            clock: GilSlot::default(),
-            fds: GilCell::default(),
-            transports: GilCell::default(),
-            waits_since: GilSlot::default(),
-            before_sleep: GilSlot::default(),
-            has_prioritized: GilSlot::default(),
-            priorities: GilCell::default(),
-            threshold: GilSlot::default(),
-            callbacks: GilSlot::new(1),
-            unflushed: GilCell::default(),
-            read_buffer: GilCell::default(),
-            request_tasks: GilCell::default(),
-            own_context: GilSlot::new(None),
-            task_factory: GilSlot::new(None),
-            named_loop: GilSlot::new(None),
-            named_task: GilSlot::new(None),
-            served,
-            take_requests,
-            is_begun: GilSlot::default(),
-            origin,
+            priorities: Prioritized::default(),
+            timers: Timers::default(),
+            files: Files::default(),
+            waiting: LoopWait {
+                steps: GilCell::new(Some(Box::new(wait_steps))),
+                since: GilSlot::default(),
+                before_sleep: GilSlot::default(),
+            },
+            callbacks: Callbacks {
+                number: GilSlot::new(1),
+                interruptible: native.pulse.callbacks.clone(),
+                threshold: GilSlot::default(),
+            },
+            creation: Creation::default(),
+            native: GilCell::new(Some(native)),
         })
     }
 
@@ -241,7 +194,7 @@ impl Loop {
 
     /// `(reader, writer)` of an fd, for the `_selector` view.
     fn _fd_handles(&self, py: Python<'_>, fd: i32) -> (Option<Py<Handle>>, Option<Py<Handle>>) {
-        self.fds.with(py, |fds| {
+        self.files.fds.with(py, |fds| {
             (
                 fds.handle(py, fd, Direction::Read),
                 fds.handle(py, fd, Direction::Write),
@@ -251,7 +204,7 @@ impl Loop {
 
     /// The fds that have a reader or a writer.
     fn _watched_fds(&self, py: Python<'_>) -> Vec<i32> {
-        self.fds.with(py, |fds| fds.fds())
+        self.files.fds.with(py, |fds| fds.fds())
     }
 
     /// The transport of an fd.
@@ -261,19 +214,24 @@ impl Loop {
 
     /// All transports over sockets, with their fds.
     fn _all_transports(&self, py: Python<'_>) -> Vec<(i32, Py<PyAny>)> {
-        self.transports.with(py, |transports| transports.all(py))
+        self.files
+            .transports
+            .with(py, |transports| transports.all(py))
     }
 
     pub fn _put_transport(&self, fd: i32, transport: &Bound<'_, PyAny>) -> PyResult<()> {
         let weak = PyWeakrefReference::new(transport)?.unbind();
-        let transports = &self.transports;
+        let transports = &self.files.transports;
         drop(transports.with(transport.py(), |transports| transports.put(fd, weak)));
         Ok(())
     }
 
     /// False if there was none.
     pub fn _take_transport(&self, py: Python<'_>, fd: i32) -> bool {
-        let taken = self.transports.with(py, |transports| transports.take(fd));
+        let taken = self
+            .files
+            .transports
+            .with(py, |transports| transports.take(fd));
         taken.is_some()
     }
 
@@ -298,11 +256,12 @@ impl Loop {
     fn _timer_handles(&self, py: Python<'_>) -> Vec<Py<Handle>> {
         let cloned = |timer: &Scheduled| timer.0.clone_ref(py);
         self.timers
+            .heap
             .with(py, |timers| timers.iter().map(cloned).collect())
     }
 
     fn _timers_clear(&self, py: Python<'_>) {
-        drop(self.timers.replace(py, TimerHeap::new()));
+        drop(self.timers.heap.replace(py, TimerHeap::new()));
     }
 
     /// Wakes the loop from any thread, as asyncio's own loops do by writing to a pipe.
@@ -338,7 +297,7 @@ impl Loop {
         this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));
         let result = loop {
             let result = run_once::run(slf);
-            if result.is_err() || this.stopping.get(slf.py()) {
+            if result.is_err() || this.state.stopping.get(slf.py()) {
                 break result;
             }
         };
@@ -348,90 +307,91 @@ impl Loop {
 
     /// Makes the next turn that has nothing to run call `_before_sleep()`, once.
     fn _call_before_sleep(&self, py: Python<'_>) {
-        self.before_sleep.set(py, true);
+        self.waiting.before_sleep.set(py, true);
     }
 
     fn stop(&self, py: Python<'_>) {
-        self.stopping.set(py, true);
+        self.state.stopping.set(py, true);
     }
 
     pub fn is_running(&self, py: Python<'_>) -> bool {
-        self.thread.get(py).is_some()
+        self.state.thread.get(py).is_some()
     }
 
     /// Ends the native loop: the last step of `close()`.
     fn _close_native(&self, py: Python<'_>) {
         let ready = self.ready.replace(py, VecDeque::new());
-        let timers = self.timers.replace(py, TimerHeap::new());
-        let fds = self.fds.replace(py, FdTable::default());
-        let request_tasks = self.request_tasks.replace(py, FxHashMap::default());
-        let own_context = self.own_context.take(py);
-        let priorities = self.priorities.with(py, |priorities| priorities.take_all());
         let native = self.native.replace(py, None);
-        drop((self.named_loop.take(py), self.named_task.take(py)));
         py.detach(|| native.map(|native| native.close(Sender::Thread)));
-        drop((ready, timers, fds, request_tasks, own_context, priorities));
+        drop(ready);
+        self.priorities.clear(py);
+        self.timers.clear(py);
+        self.files.clear(py);
+        if let Some(served) = self.served() {
+            served.clear(py);
+        }
+        self.creation.clear_arguments(py);
     }
 
     // ---- attributes of asyncio's loops that live here ----
 
     #[getter(_debug)]
     fn debug_attribute(&self, py: Python<'_>) -> bool {
-        self.debug.get(py)
+        self.state.debug.get(py)
     }
 
     #[setter(_debug)]
     fn set_debug_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.debug.set(value.py(), value.is_truthy()?);
+        self.state.debug.set(value.py(), value.is_truthy()?);
         Ok(())
     }
 
     #[getter(_stopping)]
     fn stopping_attribute(&self, py: Python<'_>) -> bool {
-        self.stopping.get(py)
+        self.state.stopping.get(py)
     }
 
     #[setter(_stopping)]
     fn set_stopping_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.stopping.set(value.py(), value.is_truthy()?);
+        self.state.stopping.set(value.py(), value.is_truthy()?);
         Ok(())
     }
 
     #[getter(_closed)]
     fn closed_attribute(&self, py: Python<'_>) -> bool {
-        self.closed.get(py)
+        self.state.closed.get(py)
     }
 
     #[setter(_closed)]
     fn set_closed_attribute(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.closed.set(value.py(), value.is_truthy()?);
+        self.state.closed.set(value.py(), value.is_truthy()?);
         Ok(())
     }
 
     #[getter(_task_factory)]
     fn task_factory_attribute(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.task_factory.cloned(py)
+        self.creation.task_factory.cloned(py)
     }
 
     #[setter(_task_factory)]
     fn set_task_factory_attribute(&self, py: Python<'_>, value: Option<Py<PyAny>>) {
-        drop(self.task_factory.replace(py, value));
+        drop(self.creation.task_factory.replace(py, value));
     }
 
     #[getter(_thread_id)]
     fn thread_attribute(&self, py: Python<'_>) -> Option<u64> {
-        self.thread.get(py)
+        self.state.thread.get(py)
     }
 
     #[setter(_thread_id)]
     fn set_thread_attribute(&self, py: Python<'_>, value: Option<u64>) {
-        self.thread.set(py, value);
+        self.state.thread.set(py, value);
     }
 
     /// Identifies the native loop of an isolated loop; None for a shared one.
     #[getter(_loop_handle)]
     fn loop_handle(&self) -> Option<u64> {
-        (self.served || self.reference.is_some()).then_some(self.id)
+        (!matches!(self.kind, LoopKind::Shared)).then_some(self.id)
     }
 
     /// What the loop has done so far.
@@ -447,7 +407,10 @@ impl Loop {
 
     /// The tasks that Erlang waits for, from any thread: see [`request_tasks::listed`].
     fn _request_tasks(&self, py: Python<'_>) -> Vec<(Py<PyAny>, Pid, u64, u64)> {
-        (self.request_tasks).with(py, |tasks| request_tasks::listed(py, tasks))
+        self.served().map_or_else(Vec::new, |served| {
+            let tasks = &served.request_tasks;
+            tasks.with(py, |tasks| request_tasks::listed(py, tasks))
+        })
     }
 
     // ---- garbage collection ----
@@ -456,36 +419,24 @@ impl Loop {
         if !self.born {
             return Ok(());
         }
-        self.task_factory.visit(|factory| visit.call(factory))?;
-        self.named_loop.visit(|named| visit.call(named))?;
-        self.named_task.visit(|named| visit.call(named))?;
         self.ready
             .try_visit(|ready| ready.iter().try_for_each(|item| item.traverse(visit)))?;
-        self.priorities
-            .try_visit(|priorities| priorities.traverse(visit))?;
-        self.timers
-            .try_visit(|timers| timers.iter().try_for_each(|timer| timer.traverse(visit)))?;
-        self.unflushed
-            .try_visit(|unflushed| unflushed.iter().try_for_each(|one| one.traverse(visit)))?;
-        self.request_tasks
-            .try_visit(|tasks| tasks.values().try_for_each(|task| task.traverse(visit)))?;
-        self.own_context.visit(|context| visit.call(context))?;
-        self.transports
-            .try_visit(|transports| transports.traverse(visit))?;
-        self.fds.try_visit(|fds| fds.traverse(visit))
+        self.priorities.traverse(visit)?;
+        self.timers.traverse(visit)?;
+        self.files.traverse(visit)?;
+        self.kind.traverse(visit)?;
+        self.creation.traverse(visit)
     }
 
     fn __clear__(&self, py: Python<'_>) {
         drop(self.ready.replace(py, VecDeque::new()));
-        drop(self.priorities.with(py, |priorities| priorities.take_all()));
-        drop(self.timers.replace(py, TimerHeap::new()));
-        drop(self.unflushed.replace(py, Vec::new()));
-        drop(self.request_tasks.replace(py, FxHashMap::default()));
-        drop(self.own_context.take(py));
-        drop(self.fds.replace(py, FdTable::default()));
-        drop(self.transports.replace(py, Transports::default()));
-        drop((self.task_factory.take(py), self.named_loop.take(py)));
-        drop(self.named_task.take(py));
+        self.priorities.clear(py);
+        self.timers.clear(py);
+        self.files.clear(py);
+        if let Some(served) = self.served() {
+            served.clear(py);
+        }
+        self.creation.clear(py);
     }
 }
 

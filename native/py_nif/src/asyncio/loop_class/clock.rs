@@ -26,7 +26,7 @@ pub enum Clock {
 /// Seconds on the loop's clock.
 #[inline]
 pub fn seconds(slf: &Bound<'_, Loop>) -> PyResult<f64> {
-    match slf.get().clock.get(slf.py()) {
+    match slf.get().timers.clock.get(slf.py()) {
         Clock::System => Ok(system_seconds()),
         Clock::OfClass | Clock::OfObject => seconds_of_program(slf),
     }
@@ -39,7 +39,7 @@ pub fn system_seconds() -> f64 {
 /// Nanoseconds on the program's clock; `None` if the loop uses the system's.
 #[inline]
 pub fn of_program(slf: &Bound<'_, Loop>) -> PyResult<Option<u64>> {
-    match slf.get().clock.get(slf.py()) {
+    match slf.get().timers.clock.get(slf.py()) {
         Clock::System => Ok(None),
         Clock::OfClass | Clock::OfObject => {
             seconds_of_program(slf).map(|seconds| Some(nanoseconds(seconds)))
@@ -56,7 +56,7 @@ fn seconds_of_program(slf: &Bound<'_, Loop>) -> PyResult<f64> {
 /// change to the class in between is not noticed before.
 pub fn look_at_class(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
-    let clock = &slf.get().clock;
+    let clock = &slf.get().timers.clock;
     if clock.get(py) == Clock::OfObject {
         return Ok(());
     }
@@ -85,7 +85,7 @@ pub fn set_attribute(
             Some(_) => Clock::OfObject,
             None => Clock::System,
         };
-        slf.get().clock.set(py, clock);
+        slf.get().timers.clock.set(py, clock);
         look_at_class(slf)?;
     }
     Ok(())

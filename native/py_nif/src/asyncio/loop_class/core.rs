@@ -12,6 +12,7 @@ use pyo3::types::PyDict;
 use super::class::{Loop, nanoseconds};
 use super::fd_callbacks::{fileno, known_fileno, watch_error};
 use super::fd_table::{Watched, Watcher};
+use super::parts::{LoopKind, ServedParts};
 use crate::asyncio::handles::handle::{Call, Handle};
 use crate::asyncio::handles::io_object::IoObject;
 use crate::asyncio::handles::ready::Item;
@@ -24,9 +25,18 @@ use crate::cpython::process::forked;
 use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
+    /// If Erlang started it.
+    #[inline]
+    pub fn served(&self) -> Option<&ServedParts> {
+        match &self.kind {
+            LoopKind::Served(served) => Some(served),
+            LoopKind::Shared | LoopKind::Isolated(_) => None,
+        }
+    }
+
     #[inline]
     pub fn check_closed(&self, py: Python<'_>) -> PyResult<()> {
-        match self.closed.get(py) {
+        match self.state.closed.get(py) {
             false => Ok(()),
             true => Err(PyRuntimeError::new_err("Event loop is closed")),
         }
@@ -68,7 +78,7 @@ impl Loop {
     pub fn wake_to_run(&self, py: Python<'_>) {
         let sleeps = self.with_native(py, |native| {
             let sleeps = native.core.parking.is_asleep()
-                && now_ns().saturating_sub(self.waits_since.get(py)) > native.policy.short_ns;
+                && now_ns().saturating_sub(self.waiting.since.get(py)) > native.policy.short_ns;
             if !sleeps {
                 native.core.wake();
             }
@@ -120,28 +130,29 @@ impl Loop {
     }
 
     pub fn callback_number(&self, py: Python<'_>) -> u64 {
-        self.callbacks.get(py)
+        self.callbacks.number.get(py)
     }
 
     /// Runs code of the program as a callback, which can be interrupted.
     #[inline(always)]
     pub fn callback<R>(&self, py: Python<'_>, body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-        let number = self.callbacks.get(py) + 1;
-        self.callbacks.set(py, number);
-        interrupt::within(py, &self.interruptible, number, body)
+        let number = self.callbacks.number.get(py) + 1;
+        self.callbacks.number.set(py, number);
+        interrupt::within(py, &self.callbacks.interruptible, number, body)
     }
 
     /// A callback has raised an exception. What follows does not belong to it: reporting the error
     /// must not be interrupted. A forked copy ends here.
     pub fn callback_raised(&self, py: Python<'_>, error: &PyErr) -> PyResult<()> {
-        if self.served {
+        if self.served().is_some() {
             forked::end_if_copy(py, &Err::<(), _>(error.clone_ref(py)));
         }
-        interrupt::end(py, &self.interruptible)
+        interrupt::end(py, &self.callbacks.interruptible)
     }
 
     pub fn flush_later(&self, py: Python<'_>, transport: IoObject) {
-        self.unflushed
+        self.files
+            .unflushed
             .with(py, |unflushed| unflushed.push(transport));
     }
 
@@ -170,7 +181,8 @@ impl Loop {
 
     /// The transport that an fd belongs to.
     pub fn transport_of(&self, py: Python<'_>, fd: RawFd) -> Option<Py<PyAny>> {
-        self.transports
+        self.files
+            .transports
             .with(py, |transports| transports.get(py, fd))
     }
 
@@ -184,6 +196,7 @@ impl Loop {
         let py = slf.py();
         let old = slf
             .get()
+            .files
             .fds
             .with(py, |fds| fds.put(fd, direction, watched));
         let Some(old) = old else { return Ok(()) };
@@ -203,13 +216,13 @@ impl Loop {
         direction: Direction,
     ) -> Option<Watched> {
         self.with_native(py, |native| native.core.unwatch_fd(fd, direction).is_some());
-        self.fds.with(py, |fds| fds.take(fd, direction))
+        self.files.fds.with(py, |fds| fds.take(fd, direction))
     }
 
     /// A timer that is still in the heap was cancelled.
     pub fn timer_cancelled(&self, py: Python<'_>) {
         // What leaves the heap is dropped after the heap is consistent again.
-        drop(self.timers.with(py, |timers| {
+        drop(self.timers.heap.with(py, |timers| {
             timers.note_cancelled();
             timers.take_buried()
         }));
@@ -226,6 +239,7 @@ impl Loop {
         let timer = TimerHandle::build(slf, call, context, when)?;
         let entry = Scheduled(timer.bind(py).clone().into_super().unbind());
         this.timers
+            .heap
             .with(py, |timers| timers.schedule(nanoseconds(when), entry));
         Ok(timer)
     }
@@ -251,7 +265,7 @@ impl Loop {
 
     pub fn unwatch(&self, file: &Bound<'_, PyAny>, direction: Direction) -> PyResult<bool> {
         let py = file.py();
-        if self.closed.get(py) {
+        if self.state.closed.get(py) {
             return Ok(false);
         }
         let fd = known_fileno(self, file)?;

@@ -41,7 +41,7 @@ pub fn fileno(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
 pub fn known_fileno(event_loop: &Loop, file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
     let py = file.py();
     fileno(file).or_else(|error| {
-        let known = event_loop.fds.with(py, |fds| fds.number_of(file));
+        let known = event_loop.files.fds.with(py, |fds| fds.number_of(file));
         known.ok_or(error)
     })
 }
@@ -90,6 +90,7 @@ fn is_told(
     let py = event_loop.py();
     let known = event_loop
         .get()
+        .files
         .fds
         .with(py, |fds| fds.handle(py, fd, direction));
     known.is_some_and(|known| known.is(handle))

@@ -95,7 +95,7 @@ pub fn create_named_task<'py>(
         named.set_item(intern!(py, "name"), name)?;
         return asyncio_create_task(py)?.call((slf, coroutine), Some(&named));
     }
-    let kept = &slf.get().named_task;
+    let kept = &slf.get().creation.named_task;
     let named = match kept.take(py) {
         Some(named) => named.into_bound(py),
         None => named_loop(slf)?.copy()?,
@@ -108,11 +108,11 @@ pub fn create_named_task<'py>(
 }
 
 fn makes_otherwise(slf: &Bound<'_, Loop>) -> bool {
-    slf.get().debug.get(slf.py()) || has_task_factory(slf)
+    slf.get().state.debug.get(slf.py()) || has_task_factory(slf)
 }
 
 pub fn has_task_factory(slf: &Bound<'_, Loop>) -> bool {
-    let factory = &slf.get().task_factory;
+    let factory = &slf.get().creation.task_factory;
     factory.look(slf.py(), |factory| factory.is_some())
 }
 
@@ -145,7 +145,7 @@ fn asyncio_create_task(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// `{"loop": self}`, the same object each time: callees do not keep it.
 fn named_loop<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyDict>> {
     let py = slf.py();
-    let kept = &slf.get().named_loop;
+    let kept = &slf.get().creation.named_loop;
     if let Some(named) = kept.cloned(py) {
         return Ok(named.into_bound(py));
     }

@@ -119,7 +119,7 @@ fn build<'py>(
     let split = arguments.split(method, ["callback"])?;
     let [callback] = split.leading;
     this.check_closed(py)?;
-    if this.debug.get(py) {
+    if this.state.debug.get(py) {
         Loop::check_debug(slf, &callback, method, same_thread)?;
     }
     let call = Call::new(callback.to_owned(), split.rest);
@@ -186,7 +186,7 @@ fn schedule<'py>(
     let py = slf.py();
     let this = slf.get();
     this.check_closed(py)?;
-    if this.debug.get(py) {
+    if this.state.debug.get(py) {
         // asyncio's `call_later` calls it, and so errors name it.
         Loop::check_debug(slf, call.callback().bind(py), "call_at", true)?;
     }
@@ -322,7 +322,7 @@ impl FastQuestion for GetDebug {
     const DOC: &'static CStr = c"get_debug($self)\n--\n\nWhether debug mode is on.";
 
     fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(bool(slf, slf.get().debug.get(slf.py())))
+        Ok(bool(slf, slf.get().state.debug.get(slf.py())))
     }
 }
 
@@ -334,7 +334,7 @@ impl FastQuestion for IsClosed {
     const DOC: &'static CStr = c"is_closed($self)\n--\n\nWhether close() was called.";
 
     fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(bool(slf, slf.get().closed.get(slf.py())))
+        Ok(bool(slf, slf.get().state.closed.get(slf.py())))
     }
 }
 

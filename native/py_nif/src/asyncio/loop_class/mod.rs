@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`class`] | the class: its fields, rare methods, garbage collection |
+//! | [`parts`] | its fields, in groups |
 //! | [`methods`] | the methods that every callback calls |
 //! | [`core`](mod@core) | the loop for native code: queue a callback, watch an fd |
 //! | [`fd_table`], [`fd_callbacks`] | what is known of each fd; `add_reader` and `add_writer` |
@@ -23,6 +24,7 @@ pub mod fd_table;
 pub mod futures;
 pub mod loop_arguments;
 pub mod methods;
+pub mod parts;
 pub mod read_buffer;
 pub mod request_tasks;
 pub mod signals;

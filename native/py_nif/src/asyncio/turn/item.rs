@@ -16,7 +16,7 @@ pub fn run(slf: &Bound<'_, Loop>, item: Item, limit: Option<u64>) -> PyResult<()
         None => run_untimed(slf, item),
         Some(limit) => blocking::run_timed(slf, item, limit),
     };
-    if slf.get().served {
+    if slf.get().served().is_some() {
         forked::end_if_copy_after_callback(slf.py(), &result);
     }
     send_unsent(slf)?;
@@ -36,7 +36,7 @@ pub fn run_untimed(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
 fn run_callback(slf: &Bound<'_, Loop>, handle: &Bound<'_, Handle>) -> PyResult<()> {
     if handle.get().is_cancelled() {
         Ok(())
-    } else if slf.get().debug.get(slf.py()) {
+    } else if slf.get().state.debug.get(slf.py()) {
         slf.call_method1("_run_handle_debug", (handle,)).map(drop)
     } else {
         (slf.get()).callback(slf.py(), || Handle::run(handle, false))
@@ -52,7 +52,7 @@ pub fn run_as_callback<T: PyClass>(
 ) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    let result = match this.debug.get(py) {
+    let result = match this.state.debug.get(py) {
         false => this.callback(py, operation),
         true => blocking::run_debugged(slf, transport.as_any(), || this.callback(py, operation)),
     };
@@ -62,7 +62,7 @@ pub fn run_as_callback<T: PyClass>(
 /// Sends what the callback wrote in several pieces.
 #[inline]
 pub fn send_unsent(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    let unflushed = &slf.get().unflushed;
+    let unflushed = &slf.get().files.unflushed;
     match unflushed.with(slf.py(), |unflushed| unflushed.is_empty()) {
         true => Ok(()),
         false => send_all_unsent(slf),
@@ -73,7 +73,7 @@ pub fn send_unsent(slf: &Bound<'_, Loop>) -> PyResult<()> {
 fn send_all_unsent(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    while let Some(transport) = this.unflushed.with(py, |unflushed| unflushed.pop()) {
+    while let Some(transport) = this.files.unflushed.with(py, |unflushed| unflushed.pop()) {
         transport.flush(py)?;
     }
     Ok(())

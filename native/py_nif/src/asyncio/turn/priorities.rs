@@ -73,25 +73,26 @@ impl Priorities {
 pub fn queue_microtask(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    let refused = this
-        .priorities
-        .with(py, |priorities| match &mut priorities.queued_by_running {
-            Some(count) if *count >= priorities.limit => Some((handle, priorities.limit)),
-            count => {
-                if let Some(count) = count {
-                    *count += 1;
+    let refused =
+        this.priorities
+            .queues
+            .with(py, |priorities| match &mut priorities.queued_by_running {
+                Some(count) if *count >= priorities.limit => Some((handle, priorities.limit)),
+                count => {
+                    if let Some(count) = count {
+                        *count += 1;
+                    }
+                    priorities.microtasks.push_back(handle);
+                    None
                 }
-                priorities.microtasks.push_back(handle);
-                None
-            }
-        });
+            });
     if let Some((_handle, limit)) = refused {
         return Err(PyRuntimeError::new_err(format!(
             "the microtasks of one callback have queued {limit} more: does one queue itself for \
              ever? Until they end the loop does nothing else; use call_soon for work that goes on"
         )));
     }
-    this.has_prioritized.set(py, true);
+    this.priorities.any.set(py, true);
     Ok(())
 }
 
@@ -99,7 +100,7 @@ pub fn queue_microtask(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()
 #[pyfunction]
 #[pyo3(signature = (event_loop, limit, /))]
 pub fn set_microtask_limit(event_loop: &Bound<'_, Loop>, limit: u64) {
-    let priorities = &event_loop.get().priorities;
+    let priorities = &event_loop.get().priorities.queues;
     priorities.with(event_loop.py(), |priorities| priorities.limit = limit);
 }
 
@@ -121,16 +122,18 @@ pub fn call_soon_prioritized(
             "priority must be -1 or 1, not {priority}"
         )));
     }
-    if this.debug.get(py) {
+    if this.state.debug.get(py) {
         Loop::check_debug(event_loop, &callback, "call_soon", true)?;
     }
     let handle = Handle::new(event_loop, Call::new(callback, args), context)?;
     let queued = handle.clone_ref(py);
-    this.priorities.with(py, |priorities| match priority {
-        -1 => priorities.urgent.push_back(queued),
-        _ => priorities.idle.push_back(queued),
-    });
-    this.has_prioritized.set(py, true);
+    this.priorities
+        .queues
+        .with(py, |priorities| match priority {
+            -1 => priorities.urgent.push_back(queued),
+            _ => priorities.idle.push_back(queued),
+        });
+    this.priorities.any.set(py, true);
     Ok(handle)
 }
 
@@ -158,6 +161,7 @@ pub fn end_of_turn(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let alone = this.ready.with(py, |ready| ready.is_empty())
         && this
             .priorities
+            .queues
             .with(py, |priorities| priorities.urgent.is_empty());
     if alone {
         run_idle(slf)?;
@@ -169,7 +173,7 @@ pub fn end_of_turn(slf: &Bound<'_, Loop>) -> PyResult<()> {
 /// Runs microtasks until there are none, including those that they queue.
 fn run_microtasks(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
-    let priorities = &slf.get().priorities;
+    let priorities = &slf.get().priorities.queues;
     let begins = priorities.with(py, |priorities| {
         let begins = priorities.queued_by_running.is_none() && !priorities.microtasks.is_empty();
         if begins {
@@ -193,7 +197,7 @@ fn run_microtasks(slf: &Bound<'_, Loop>) -> PyResult<()> {
 
 /// Runs the callbacks of other priorities that are due.
 fn run_prioritized(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    let priorities = &slf.get().priorities;
+    let priorities = &slf.get().priorities.queues;
     let idle_is_due = || {
         priorities.with(slf.py(), |priorities| {
             priorities.ran_since_idle >= IDLE_WAITS
@@ -217,7 +221,7 @@ fn run_prioritized(slf: &Bound<'_, Loop>) -> PyResult<()> {
 }
 
 fn run_idle(slf: &Bound<'_, Loop>) -> PyResult<()> {
-    let next = slf.get().priorities.with(slf.py(), |priorities| {
+    let next = slf.get().priorities.queues.with(slf.py(), |priorities| {
         priorities.ran_since_idle = 0;
         priorities.idle.pop_front()
     });
@@ -230,7 +234,7 @@ fn run_idle(slf: &Bound<'_, Loop>) -> PyResult<()> {
 
 /// A callback ran while others of another priority waited.
 fn count_callback(slf: &Bound<'_, Loop>) {
-    let priorities = &slf.get().priorities;
+    let priorities = &slf.get().priorities.queues;
     priorities.with(slf.py(), |priorities| {
         priorities.ran_since_idle = priorities.ran_since_idle.saturating_add(1);
     });
@@ -238,11 +242,15 @@ fn count_callback(slf: &Bound<'_, Loop>) {
 
 fn update_flag(slf: &Bound<'_, Loop>) {
     let py = slf.py();
-    let any = slf.get().priorities.with(py, |priorities| priorities.any());
-    slf.get().has_prioritized.set(py, any);
+    let any = slf
+        .get()
+        .priorities
+        .queues
+        .with(py, |priorities| priorities.any());
+    slf.get().priorities.any.set(py, any);
 }
 
 fn run_handle(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()> {
-    let limit = slf.get().threshold.get(slf.py());
+    let limit = slf.get().callbacks.threshold.get(slf.py());
     item::run(slf, Item::Callback(handle), limit)
 }

@@ -45,7 +45,7 @@ fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
     let this = slf.get();
     // Written outside callbacks: before the loop ran, or between two turns by hand.
     item::send_unsent(slf)?;
-    if this.has_prioritized.get(py) {
+    if this.priorities.any.get(py) {
         priorities::begin_turn(slf)?;
     }
     let now = now_ns();
@@ -68,22 +68,22 @@ fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
 fn is_busy(slf: &Bound<'_, Loop>) -> bool {
     let py = slf.py();
     let this = slf.get();
-    this.stopping.get(py)
+    this.state.stopping.get(py)
         || this.ready.with(py, |ready| !ready.is_empty())
-        || this.has_prioritized.get(py)
+        || this.priorities.any.get(py)
 }
 
 /// How long to wait at the time `now`: until the next timer is due.
 fn timeout(slf: &Bound<'_, Loop>, now: u64) -> PyResult<Timeout> {
     let py = slf.py();
     let this = slf.get();
-    if this.before_sleep.replace(py, false) {
+    if this.waiting.before_sleep.replace(py, false) {
         // The call may have made something ready: this turn polls, but does not sleep.
         slf.call_method0("_before_sleep")?;
         return Ok(Timeout::Zero);
     }
     let clock = loop_clock::of_program(slf)?.unwrap_or(now);
-    let (deadline, buried) = this.timers.with(py, |timers| {
+    let (deadline, buried) = this.timers.heap.with(py, |timers| {
         this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
         (timers.next_deadline_by(clock), timers.take_buried())
     });
@@ -106,7 +106,7 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
     if let Some(requests) = &native.requests {
         requests.monitor_callers_if_due(now);
     }
-    let Some(mut steps) = this.wait_steps.replace(py, None) else {
+    let Some(mut steps) = this.waiting.steps.replace(py, None) else {
         return Err(PyRuntimeError::new_err(
             "This event loop is already running",
         ));
@@ -114,7 +114,7 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
     let result = match timeout {
         Timeout::Zero => steps.poll(&native),
         Timeout::Until(_) | Timeout::Forever => {
-            this.waits_since.set(py, now);
+            this.waiting.since.set(py, now);
             let result = wait_detached(py, &native, &mut steps, timeout);
             let woke = native.pulse.since();
             (native.pulse.load).waited_for_gil(now_ns().saturating_sub(woke));
@@ -122,7 +122,7 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
         }
     };
     queue_ready_fds(slf, &mut steps.ready);
-    this.wait_steps.replace(py, Some(steps));
+    this.waiting.steps.replace(py, Some(steps));
     result.map_err(errors::raised)
 }
 
@@ -152,7 +152,7 @@ fn queue_ready_fds(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
     if events.is_empty() {
         return;
     }
-    this.fds.with(py, |fds| {
+    this.files.fds.with(py, |fds| {
         this.ready.with(py, |queue| {
             for event in events.drain(..) {
                 fds.ready(py, &event, queue);
@@ -166,7 +166,7 @@ fn check_after_wait(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     py.check_signals()?;
     let orphaned = slf.get().with_native(py, |native| native.is_orphaned());
-    match orphaned && !slf.get().served {
+    match orphaned && slf.get().served().is_none() {
         true => Err(PyRuntimeError::new_err(
             "the py_event_worker of this isolated loop died",
         )),
@@ -185,8 +185,8 @@ fn take_signals_and_requests(slf: &Bound<'_, Loop>) -> PyResult<()> {
     if signals {
         loop_signals::take(slf)?;
     }
-    if let Some(take_requests) = this.take_requests {
-        take_requests(slf)?;
+    if let Some(served) = this.served() {
+        (served.take_requests)(slf)?;
     }
     if posts {
         take_posts(slf)?;
@@ -207,7 +207,7 @@ fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let own = loop_clock::of_program(slf)?;
-    let buried = this.timers.with(py, |timers| {
+    let buried = this.timers.heap.with(py, |timers| {
         this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
         if timers.is_empty() {
             return None;
@@ -231,18 +231,18 @@ fn run_ready(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let this = slf.get();
     let count = this.ready.with(py, |ready| ready.len());
     this.with_pulse(py, |pulse| pulse.load.runs(count));
-    let limit = this.threshold.get(py);
+    let limit = this.callbacks.threshold.get(py);
     for _ in 0..count {
         let Some(item) = this.ready.with(py, |ready| ready.pop_front()) else {
             // A callback closed the loop.
             break;
         };
         item::run(slf, item, limit)?;
-        if this.has_prioritized.get(py) {
+        if this.priorities.any.get(py) {
             priorities::after_callback(slf)?;
         }
     }
-    match this.has_prioritized.get(py) {
+    match this.priorities.any.get(py) {
         false => Ok(()),
         true => priorities::end_of_turn(slf),
     }
@@ -255,8 +255,8 @@ pub fn run_last(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let Some(item) = this.ready.with(py, |ready| ready.pop_back()) else {
         return Ok(());
     };
-    item::run(slf, item, this.threshold.get(py))?;
-    match this.has_prioritized.get(py) {
+    item::run(slf, item, this.callbacks.threshold.get(py))?;
+    match this.priorities.any.get(py) {
         false => Ok(()),
         true => priorities::after_callback(slf),
     }

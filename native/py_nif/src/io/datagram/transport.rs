@@ -140,7 +140,7 @@ impl DatagramTransport {
     ) -> Result<Vec<Received<'py>>, Stop> {
         let py = base.py();
         let fd = base.get().live_fd(py);
-        owner.get().read_buffer.with(py, |buffer| {
+        owner.get().files.read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
             if self.family != Family::Internet {
                 let mut from = Address::empty();

@@ -38,7 +38,7 @@ impl ReadPipeTransport {
         let protocol = protocol.bind(py);
         let fd = base.get().live_fd(py);
         let owner = base.get().owner(py)?;
-        let received = owner.get().read_buffer.with(py, |buffer| {
+        let received = owner.get().files.read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
             let count = pipe_calls::read(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))

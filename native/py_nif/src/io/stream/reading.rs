@@ -79,7 +79,7 @@ impl StreamTransport {
     ) -> Result<Bound<'py, PyBytes>, Stop> {
         let py = base.py();
         let fd = base.get().live_fd(py);
-        owner.get().read_buffer.with(py, |buffer| {
+        owner.get().files.read_buffer.with(py, |buffer| {
             let buffer = buffer.get(most);
             let count = socket_calls::recv(fd, buffer)?;
             Ok(PyBytes::new(py, &buffer[..count]))

@@ -167,7 +167,7 @@ impl Acceptor {
             return Err(error);
         }
         let owner = self.owner.bind(py);
-        if owner.get().debug.get(py) {
+        if owner.get().state.debug.get(py) {
             let context = PyDict::new(py);
             let text = "Error on transport creation for incoming connection";
             context.set_item("message", text)?;

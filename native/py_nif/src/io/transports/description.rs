@@ -83,7 +83,7 @@ impl Transport {
     pub fn log(slf: &Bound<'_, Self>, level: &str, text: &str) -> PyResult<()> {
         let py = slf.py();
         match slf.get().owner.cloned(py) {
-            Some(owner) if owner.get().debug.get(py) => {
+            Some(owner) if owner.get().state.debug.get(py) => {
                 let logger = py.import("asyncio.log")?.getattr("logger")?;
                 logger.call_method1(level, (text, slf)).map(drop)
             }

@@ -28,7 +28,7 @@ impl Transport {
         if let Some(owner) = this.owner.cloned(py) {
             let owner = owner.bind(py);
             let expected = this.kind.expects(error.bind(py))?;
-            if !expected || owner.get().debug.get(py) {
+            if !expected || owner.get().state.debug.get(py) {
                 let name = intern!(py, "_transport_failed");
                 owner.call_method1(name, (slf, &error, message, expected))?;
             }
