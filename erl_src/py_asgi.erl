@@ -21,7 +21,7 @@
 -export([start_link/1, child_spec/1, reload/1, drain/2, info/1, stop/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([server/0, options/0, info/0, worker_info/0]).
+-export_type([server/0, options/0, handler/0, request/0, response/0, info/0, worker_info/0]).
 
 -type server() :: pid() | atom().
 -type options() :: #{
@@ -48,11 +48,25 @@
     start_timeout => pos_integer(),
     %% Milliseconds after which a worker is replaced, 10% more or less. Default: never.
     lifetime => pos_integer() | infinity,
+    %% Paths, with all below them, that Erlang handles before the application sees them.
+    handlers => #{Prefix :: binary() => handler()},
     %% `certfile', `keyfile', `password'.
     ssl => #{certfile := binary(), keyfile => binary(), password => binary()},
     %% Those of `erlang_loop.asgi.Config': docs/serving.md.
     atom() => term()
 }.
+%% A function of one argument, run in a process of its own for each request. With a module and a
+%% function, the module's current version is called.
+-type handler() :: fun((request()) -> response()) | {module(), Function :: atom()}.
+-type request() :: #{
+    method := binary(),
+    path := binary(),
+    query := binary(),
+    %% Names in lower case.
+    headers := [{binary(), binary()}],
+    body := binary()
+}.
+-type response() :: {Status :: 200..999, [{iodata(), iodata()}], Body :: iodata()}.
 -type worker_info() :: #{
     pid := pid(),
     loop := pid(),
@@ -188,6 +202,11 @@ valid(lifetime, infinity) -> ok;
 valid(lifetime, Value) -> valid(lifetime, Value, is_integer(Value) andalso Value > 0, "milliseconds");
 valid(drain_timeout, Value) ->
     valid(drain_timeout, Value, is_integer(Value) andalso Value >= 0, "milliseconds");
+valid(handlers, Value) when is_map(Value) ->
+    Valid = [is_binary(Prefix) andalso is_handler(Handler) || {Prefix, Handler} <- maps:to_list(Value)],
+    valid(handlers, Value, lists:all(fun(One) -> One end, Valid), "a map of paths to handlers");
+valid(handlers, Value) ->
+    valid(handlers, Value, false, "a map of paths to handlers");
 valid(ssl, Value) ->
     valid(ssl, Value, is_map(Value) andalso is_map_key(certfile, Value), "a map with `certfile'");
 valid(Key, Value) ->
@@ -199,6 +218,9 @@ valid(Key, Value) ->
 
 valid(_Key, _Value, true, _Must) -> ok;
 valid(Key, Value, false, Must) -> py_event_loop_options:bad({Key, Value}, Must).
+
+is_handler({Module, Function}) -> is_atom(Module) andalso is_atom(Function);
+is_handler(Handler) -> is_function(Handler, 1).
 
 ip(Address) when is_tuple(Address) ->
     case inet:ntoa(Address) of
@@ -328,6 +350,7 @@ start_worker(Fresh, #state{options = Options, socket = Socket}) ->
         fresh => Fresh,
         importing => maps:with([app_dir, factory], Options),
         config => maps:with([ssl, backlog | ?CONFIG], Options),
+        handlers => maps:map(fun(_, Handler) -> called(Handler) end, maps:get(handlers, Options, #{})),
         start_timeout => maps:get(start_timeout, Options, 60_000)
     },
     case py_asgi_worker:start_link(Start) of
@@ -337,6 +360,17 @@ start_worker(Fresh, #state{options = Options, socket = Socket}) ->
         {error, Reason} ->
             {error, Reason}
     end.
+
+%% The response as Python's bytes. A wrong one fails here, with its handler in the error.
+called({Module, Function}) -> called(fun Module:Function/1);
+called(Handler) ->
+    fun(Request) ->
+        {Status, Headers, Body} = Handler(Request),
+        true = is_integer(Status) andalso Status >= 200 andalso Status =< 999,
+        {Status, [{bytes(Name), bytes(Value)} || {Name, Value} <- Headers], bytes(Body)}
+    end.
+
+bytes(Data) -> {bytes, iolist_to_binary(Data)}.
 
 %% Not all at the same time.
 renew_later(_Pid, infinity) ->

@@ -21,6 +21,7 @@
     fresh := boolean(),
     importing := map(),
     config := map(),
+    handlers := #{binary() => fun((map()) -> tuple())},
     start_timeout := pos_integer()
 }.
 
@@ -48,10 +49,11 @@ drain(Pid, Timeout, AtOnce) ->
 -spec init(start()) -> {ok, state()} | {stop, term()}.
 init(#{server := Server, fd := Fd, app := App, fresh := Fresh} = Start) ->
     process_flag(trap_exit, true),
-    #{importing := Importing, config := Config, start_timeout := Timeout} = Start,
+    #{importing := Importing, config := Config, handlers := Handlers, start_timeout := Timeout} =
+        Start,
     case py_event_loop:start_link(#{thread => own}) of
         {ok, Loop} ->
-            Args = [Fd, App, Fresh, Importing, Config],
+            Args = [Fd, App, Fresh, Importing, Config, Handlers],
             case py_event_loop:run(Loop, ?PYTHON, start, Args, #{}, Timeout) of
                 {ok, _} ->
                     ok = watch_end(Loop),

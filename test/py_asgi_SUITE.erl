@@ -5,6 +5,8 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
+%% A handler.
+-export([health/1]).
 -export([
     serves_and_reloads/1,
     no_request_fails_during_reloads/1,
@@ -16,13 +18,14 @@
     drain_waits_for_requests/1,
     a_supervisor_drains_it/1,
     listens_at_a_path/1,
+    erlang_handles_some_paths/1,
     starts_that_fail/1,
     bad_options_raise/1
 ]).
 
 suite() -> [{timetrap, {minutes, list_to_integer(os:getenv("RELOADS_MINUTES", "2"))}}].
 
-all() -> cases:of_suite(?MODULE, []).
+all() -> cases:of_suite(?MODULE, [health]).
 
 init_per_suite(Config) -> called:begin_suite(Config).
 end_per_suite(_Config) -> called:stop().
@@ -158,6 +161,26 @@ listens_at_a_path(Config) ->
     end),
     ?assertNot(filelib:is_file(Path)).
 
+erlang_handles_some_paths(Config) ->
+    Handlers = #{
+        <<"/health">> => {?MODULE, health},
+        <<"/about">> => fun(Request) ->
+            #{method := <<"GET">>, path := Path, query := Query, headers := Headers} = Request,
+            {<<"host">>, Host} = lists:keyfind(<<"host">>, 1, Headers),
+            {201, [{"x-one", <<"1">>}], [Path, $?, Query, $ , Host, 255]}
+        end,
+        <<"/broken">> => fun(_) -> not_a_response end
+    },
+    with_server(#{handlers => Handlers}, Config, fun(_Server, Port) ->
+        ?assertEqual({200, <<"well">>}, asgi_load:get(Port, "/health")),
+        ?assertEqual({201, <<"/about/x?y=z x", 255>>}, asgi_load:get(Port, "/about/x?y=z")),
+        ?assertEqual({500, <<"Internal Server Error">>}, asgi_load:get(Port, "/broken")),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/healthy")),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
+health(#{body := <<>>}) -> {200, [], <<"well">>}.
+
 starts_that_fail(Config) ->
     process_flag(trap_exit, true),
     Start = fun(Options) -> py_asgi:start_link(options(Options, Config)) end,
@@ -184,7 +207,9 @@ bad_options_raise(Config) ->
         #{app => main},
         #{unknown => 1},
         #{lifetime => 0},
-        #{ssl => true}
+        #{ssl => true},
+        #{handlers => #{<<"/">> => health}},
+        #{handlers => #{"/" => fun health/1}}
     ],
     _ = [
         ?assertError({bad_option, {_, _}, _}, py_asgi:start_link(options(Options, Config)))

@@ -11,6 +11,7 @@
 | `sockets` | listening sockets |
 | `files` | `http.response.pathsend` |
 | `command` | `python -m erlang_loop.asgi` |
+| `handlers` | Erlang funs for some paths |
 | `worker` | the server of a loop of `py_asgi` |
 
 Connections, requests and responses are native: `native/py_nif/src/http`.

@@ -8,6 +8,7 @@ import ssl
 from typing import Any
 
 from erlang_loop.asgi.config import from_options
+from erlang_loop.asgi.handlers import with_handlers
 from erlang_loop.asgi.importing import forget_modules, import_app
 from erlang_loop.asgi.lifespan import LifespanError
 from erlang_loop.asgi.server import Server
@@ -16,7 +17,14 @@ from erlang_loop.asgi.server import Server
 _servers: dict[asyncio.AbstractEventLoop, tuple[Server, asyncio.Task[None]]] = {}
 
 
-async def start(fd: int, app: str, fresh: bool, importing: Any, options: dict[str, Any]) -> None:
+async def start(
+    fd: int,
+    app: str,
+    fresh: bool,
+    importing: Any,
+    options: dict[str, Any],
+    handlers: dict[str, Any],
+) -> None:
     """Imports the application and serves the listening socket `fd`, which stays Erlang's."""
     options = dict(options)
     if (certificate := options.pop("ssl", None)) is not None:
@@ -25,7 +33,10 @@ async def start(fd: int, app: str, fresh: bool, importing: Any, options: dict[st
     importing = dict(importing)
     if fresh:
         forget_modules(importing.get("app_dir"))
-    server = Server(import_app(app, **importing), config)
+    application = import_app(app, **importing)
+    if handlers:
+        application = with_handlers(application, handlers)
+    server = Server(application, config)
     # The constructor owns its descriptor, so it gets a copy, and `start` makes another.
     with socket.socket(fileno=socket.dup(fd)) as listener:
         try:
