@@ -47,7 +47,7 @@
 -export([status/0]).
 -export([fold/5, fold/6, fold/7, fold_while/5, fold_while/6, fold_while/7]).
 %% For py_event_loop and py_stream.
--export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1]).
+-export([request/3, request_once/3, submit_to/2, retry_started/1, is_timeout/1, text/1]).
 
 -export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0]).
 -export_type([eval_options/0, exec_options/0, namespace/0, namespace_options/0, namespace_info/0]).
@@ -306,6 +306,9 @@ names(Namespace) ->
         end
     ).
 
+%% @private
+%% @doc Code as a binary.
+-spec text(code()) -> binary().
 text(Code) ->
     case unicode:characters_to_binary(Code) of
         Text when is_binary(Text) -> Text;

@@ -5,7 +5,7 @@
 %%
 %% ```
 %% {ok, Loop} = py_event_loop:start_link(#{init => <<"import asyncio">>}),
-%% {ok, <<"done">>} = py_event_loop:run(Loop, asyncio, sleep, [0.01, <<"done">>]),
+%% {ok, <<"done">>} = py_event_loop:call(Loop, asyncio, sleep, [0.01, <<"done">>]),
 %% {ok, []} = py_event_loop:stop(Loop).
 %% '''
 -module(py_event_loop).
@@ -14,6 +14,7 @@
 -include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
+-export([call/4, call/5, call/6, eval/2, eval/3, eval/4, exec/2, exec/3, cast/4, cast/5, cast/6]).
 -export([run/4, run/5, run/6, submit/4, submit/5, submit/6, stream/4, stream/5, stream/6]).
 -export([info/1, tasks/1, which_loops/0]).
 -export([get_loop/0, loop_ref/1]).
@@ -80,6 +81,10 @@
     histogram := [{UpToUs :: pos_integer() | infinity, Turns :: non_neg_integer()}]
 }.
 
+-define(CALL_ARGUMENTS(Loop, Module, Function, Args, Kwargs, Options), [
+    {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+    {{timeout_or_options, [timeout, return]}, Options}
+]).
 -define(NODE_LOOP, {?MODULE, node_loop}).
 
 %% @doc Starts a loop and the process that owns it. An unknown or invalid option raises
@@ -140,6 +145,25 @@ stop_process(Loop, Timeout) ->
             {error, noproc}
     end.
 
+%% @equiv call(Loop, Module, Function, Args, #{}, 5000)
+-spec call(loop(), py:name() | py:object(), py:name(), [term()]) -> py:result().
+call(Loop, Module, Function, Args) ->
+    call(Loop, Module, Function, Args, #{}).
+
+%% @equiv call(Loop, Module, Function, Args, Kwargs, 5000)
+-spec call(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs()) -> py:result().
+call(Loop, Module, Function, Args, Kwargs) ->
+    call(Loop, Module, Function, Args, Kwargs, 5000).
+
+%% @doc As `py:call/5', on this loop.
+-spec call(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+    py:result().
+call(Loop, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        ?CALL_ARGUMENTS(Loop, Module, Function, Args, Kwargs, Options),
+        request_call(Loop, {call, Module, Function, Args, Kwargs}, Options)
+    ).
+
 %% @equiv run(Loop, Module, Function, Args, #{}, 5000)
 -spec run(loop(), py:name() | py:object(), py:name(), [term()]) -> py:result().
 run(Loop, Module, Function, Args) ->
@@ -150,20 +174,90 @@ run(Loop, Module, Function, Args) ->
 run(Loop, Module, Function, Args, Kwargs) ->
     run(Loop, Module, Function, Args, Kwargs, 5000).
 
-%% @doc As `py:call/5', on this loop.
+%% @doc Another name of {@link call/6}.
 -spec run(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
     py:result().
 run(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
+        ?CALL_ARGUMENTS(Loop, Module, Function, Args, Kwargs, Options),
+        request_call(Loop, {call, Module, Function, Args, Kwargs}, Options)
+    ).
+
+%% @equiv eval(Loop, Code, #{}, 5000)
+-spec eval(loop(), py:code()) -> py:result().
+eval(Loop, Code) ->
+    eval(Loop, Code, #{}).
+
+%% @equiv eval(Loop, Code, Variables, 5000)
+-spec eval(loop(), py:code(), py:kwargs()) -> py:result().
+eval(Loop, Code, Variables) ->
+    eval(Loop, Code, Variables, 5000).
+
+%% @doc As `py:eval/3', on this loop: what the code awaits runs there. A namespace is an option.
+-spec eval(loop(), py:code(), py:kwargs(), timeout() | py:eval_options()) -> py:result().
+eval(Loop, Code, Variables, Options) ->
+    ?EXPLAINED(
         [
-            {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{timeout_or_options, [timeout, return]}, Options}
+            {loop, Loop}, {code, Code}, {variables, Variables},
+            {{timeout_or_options, [timeout, return, namespace, file, line]}, Options}
         ],
-        case find(Loop) of
-            {ok, Pid} -> py:request(Pid, {call, Module, Function, Args, Kwargs}, Options);
-            {error, Reason} -> {error, Reason}
+        request_call(Loop, {eval, py:text(Code), Variables}, Options)
+    ).
+
+%% @equiv exec(Loop, Code, 5000)
+-spec exec(loop(), py:code()) -> ok | {error, py:reason()}.
+exec(Loop, Code) ->
+    exec(Loop, Code, 5000).
+
+%% @doc As `py:exec/2', on this loop: what the code awaits runs there. A namespace is an option.
+-spec exec(loop(), py:code(), timeout() | py:exec_options()) -> ok | {error, py:reason()}.
+exec(Loop, Code, Options) ->
+    ?EXPLAINED(
+        [
+            {loop, Loop}, {code, Code},
+            {{timeout_or_options, [timeout, namespace, file, line]}, Options}
+        ],
+        begin
+            %% It has no result.
+            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+            case request_call(Loop, {exec, py:text(Code), #{}}, Options) of
+                {ok, _} -> ok;
+                {error, Reason} -> {error, Reason}
+            end
         end
     ).
+
+%% @equiv cast(Loop, Module, Function, Args, #{})
+-spec cast(loop(), py:name() | py:object(), py:name(), [term()]) -> ok | {error, py:reason()}.
+cast(Loop, Module, Function, Args) ->
+    cast(Loop, Module, Function, Args, #{}).
+
+%% @equiv cast(Loop, Module, Function, Args, Kwargs, #{})
+-spec cast(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
+    ok | {error, py:reason()}.
+cast(Loop, Module, Function, Args, Kwargs) ->
+    cast(Loop, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `py:cast/5', on this loop. There are no options.
+-spec cast(loop(), py:name() | py:object(), py:name(), [term()], py:kwargs(), #{}) ->
+    ok | {error, py:reason()}.
+cast(Loop, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        [
+            {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, []}, Options}
+        ],
+        begin
+            Options =:= #{} orelse error(badarg),
+            py:cast(Module, Function, Args, Kwargs, #{loop => Loop})
+        end
+    ).
+
+request_call(Loop, Call, Options) ->
+    case find(Loop) of
+        {ok, Pid} -> py:request(Pid, Call, Options);
+        {error, Reason} -> {error, Reason}
+    end.
 
 %% @equiv submit(Loop, Module, Function, Args, #{})
 -spec submit(loop(), py:name() | py:object(), py:name(), [term()]) -> {ok, py:task()} | {error, py:reason()}.

@@ -2,7 +2,7 @@
 %%
 %% ```
 %% {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 4}),
-%% {ok, <<"done">>} = py_event_loop_pool:run(my_pool, asyncio, sleep, [0.01, <<"done">>]),
+%% {ok, <<"done">>} = py_event_loop_pool:call(my_pool, asyncio, sleep, [0.01, <<"done">>]),
 %% ok = py_event_loop_pool:stop(my_pool).
 %% '''
 %%
@@ -24,6 +24,7 @@
 -include("py_misuse.hrl").
 
 -export([start_link/1, child_spec/1, stop/1, stop/2]).
+-export([call/4, call/5, call/6, eval/2, eval/3, eval/4, exec/2, exec/3, cast/4, cast/5, cast/6]).
 -export([run/4, run/5, run/6, submit/4, submit/5, submit/6, stream/4, stream/5, stream/6]).
 -export([info/1]).
 %% For the supervisor.
@@ -54,6 +55,11 @@
     %% Whether it only stands in for others.
     spare := boolean()
 }.
+
+-define(CALL_ARGUMENTS(Pool, Module, Function, Args, Kwargs, Options), [
+    {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+    {{timeout_or_options, [timeout, return]}, Options}
+]).
 
 %% What a caller needs, without asking a process.
 -record(pool, {
@@ -152,6 +158,25 @@ stop_checked(Pool, Timeout) ->
         exit:_ -> {error, noproc}
     end.
 
+%% @equiv call(Pool, Module, Function, Args, #{}, 5000)
+-spec call(pool(), py:name() | py:object(), py:name(), [term()]) -> py:result().
+call(Pool, Module, Function, Args) ->
+    call(Pool, Module, Function, Args, #{}).
+
+%% @equiv call(Pool, Module, Function, Args, Kwargs, 5000)
+-spec call(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs()) -> py:result().
+call(Pool, Module, Function, Args, Kwargs) ->
+    call(Pool, Module, Function, Args, Kwargs, 5000).
+
+%% @doc As `py:call/5', on one of the loops.
+-spec call(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
+    py:result().
+call(Pool, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        ?CALL_ARGUMENTS(Pool, Module, Function, Args, Kwargs, Options),
+        request_call(Pool, {call, Module, Function, Args, Kwargs}, Options)
+    ).
+
 %% @equiv run(Pool, Module, Function, Args, #{}, 5000)
 -spec run(pool(), py:name() | py:object(), py:name(), [term()]) -> py:result().
 run(Pool, Module, Function, Args) ->
@@ -162,22 +187,92 @@ run(Pool, Module, Function, Args) ->
 run(Pool, Module, Function, Args, Kwargs) ->
     run(Pool, Module, Function, Args, Kwargs, 5000).
 
-%% @doc As `py:call/5', on one of the loops.
+%% @doc Another name of {@link call/6}.
 -spec run(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), timeout() | py:options()) ->
     py:result().
 run(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
+        ?CALL_ARGUMENTS(Pool, Module, Function, Args, Kwargs, Options),
+        request_call(Pool, {call, Module, Function, Args, Kwargs}, Options)
+    ).
+
+%% @equiv eval(Pool, Code, #{}, 5000)
+-spec eval(pool(), py:code()) -> py:result().
+eval(Pool, Code) ->
+    eval(Pool, Code, #{}).
+
+%% @equiv eval(Pool, Code, Variables, 5000)
+-spec eval(pool(), py:code(), py:kwargs()) -> py:result().
+eval(Pool, Code, Variables) ->
+    eval(Pool, Code, Variables, 5000).
+
+%% @doc As `py:eval/3', on one of the loops: what the code awaits runs there. A namespace is an option.
+-spec eval(pool(), py:code(), py:kwargs(), timeout() | py:eval_options()) -> py:result().
+eval(Pool, Code, Variables, Options) ->
+    ?EXPLAINED(
         [
-            {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{timeout_or_options, [timeout, return]}, Options}
+            {pool, Pool}, {code, Code}, {variables, Variables},
+            {{timeout_or_options, [timeout, return, namespace, file, line]}, Options}
+        ],
+        request_call(Pool, {eval, py:text(Code), Variables}, Options)
+    ).
+
+%% @equiv exec(Pool, Code, 5000)
+-spec exec(pool(), py:code()) -> ok | {error, py:reason()}.
+exec(Pool, Code) ->
+    exec(Pool, Code, 5000).
+
+%% @doc As `py:exec/2', on one of the loops: what the code awaits runs there. A namespace is an option.
+-spec exec(pool(), py:code(), timeout() | py:exec_options()) -> ok | {error, py:reason()}.
+exec(Pool, Code, Options) ->
+    ?EXPLAINED(
+        [
+            {pool, Pool}, {code, Code},
+            {{timeout_or_options, [timeout, namespace, file, line]}, Options}
         ],
         begin
-            {Timeout, Rest} = timeout(Options),
-            Until = until(Timeout),
-            Call = py_options:with(Rest, {call, Module, Function, Args, Kwargs}),
-            spread(Pool, Until, fun(Loop) -> request(Loop, Call, Until) end)
+            %% It has no result.
+            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+            case request_call(Pool, {exec, py:text(Code), #{}}, Options) of
+                {ok, _} -> ok;
+                {error, Reason} -> {error, Reason}
+            end
         end
     ).
+
+%% @equiv cast(Pool, Module, Function, Args, #{})
+-spec cast(pool(), py:name() | py:object(), py:name(), [term()]) -> ok | {error, py:reason()}.
+cast(Pool, Module, Function, Args) ->
+    cast(Pool, Module, Function, Args, #{}).
+
+%% @equiv cast(Pool, Module, Function, Args, Kwargs, #{})
+-spec cast(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs()) ->
+    ok | {error, py:reason()}.
+cast(Pool, Module, Function, Args, Kwargs) ->
+    cast(Pool, Module, Function, Args, Kwargs, #{}).
+
+%% @doc As `py:cast/5', on one of the loops. There are no options.
+-spec cast(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), #{}) ->
+    ok | {error, py:reason()}.
+cast(Pool, Module, Function, Args, Kwargs, Options) ->
+    ?EXPLAINED(
+        [
+            {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
+            {{options, []}, Options}
+        ],
+        begin
+            Options =:= #{} orelse error(badarg),
+            spread(Pool, now, fun(Loop) ->
+                refused(py_event_loop:cast(Loop, Module, Function, Args, Kwargs))
+            end)
+        end
+    ).
+
+request_call(Pool, Call, Options) ->
+    {Timeout, Rest} = timeout(Options),
+    Until = until(Timeout),
+    Sent = py_options:with(Rest, Call),
+    spread(Pool, Until, fun(Loop) -> request(Loop, Sent, Until) end).
 
 timeout(#{} = Options) ->
     {Timeout, Rest} = py_options:take_timeout(Options),
@@ -300,6 +395,7 @@ submit_each(Submit, Names, N, Left, Refused) ->
 
 refused({error, {no_loop, _}}) -> {refused, loop_down};
 refused({error, Reason}) -> {refused, Reason};
+refused(ok) -> ok;
 refused({ok, _} = Started) -> Started.
 
 %% The supervisor replies after it has replaced a loop, or ends at its restart limit.

@@ -36,7 +36,7 @@ defmodule ErlangLoop do
   @typedoc "See `namespace/1`."
   @type namespace :: reference
 
-  @code_options [:loop, :namespace, :file, :line]
+  @code_options [:loop, :pool, :namespace, :file, :line]
 
   @doc """
   Calls a Python function and waits for its result.
@@ -65,10 +65,10 @@ defmodule ErlangLoop do
         :py.call(module, function, args, kwargs, options.timeout)
 
       %{target: {:loop, loop}} ->
-        :py_event_loop.run(loop, module, function, args, kwargs, options.timeout)
+        :py_event_loop.call(loop, module, function, args, kwargs, options.timeout)
 
       %{target: {:pool, pool}} ->
-        :py_event_loop_pool.run(pool, module, function, args, kwargs, options.timeout)
+        :py_event_loop_pool.call(pool, module, function, args, kwargs, options.timeout)
     end
     |> result(options.none)
   end
@@ -101,7 +101,14 @@ defmodule ErlangLoop do
   def eval(code, variables \\ [], options \\ []) do
     options = Options.check(options, [:timeout, :none | @code_options])
     variables = Options.map(:variables, variables)
-    result(:py.eval(code, variables, code_options(options)), options.none)
+    given = Map.take(options, [:timeout, :namespace, :file, :line])
+
+    case options.target do
+      :default -> :py.eval(code, variables, given)
+      {:loop, loop} -> :py_event_loop.eval(loop, code, variables, given)
+      {:pool, pool} -> :py_event_loop_pool.eval(pool, code, variables, given)
+    end
+    |> result(options.none)
   end
 
   @doc "Like `eval/3`, but returns the value or raises."
@@ -120,7 +127,14 @@ defmodule ErlangLoop do
   @spec exec(String.t(), options) :: :ok | {:error, Exception.t()}
   def exec(code, options \\ []) do
     options = Options.check(options, [:timeout | @code_options])
-    done(:py.exec(code, code_options(options)))
+    given = Map.take(options, [:timeout, :namespace, :file, :line])
+
+    case options.target do
+      :default -> :py.exec(code, given)
+      {:loop, loop} -> :py_event_loop.exec(loop, code, given)
+      {:pool, pool} -> :py_event_loop_pool.exec(pool, code, given)
+    end
+    |> done()
   end
 
   @doc "Like `exec/2`, but raises the exception."
@@ -158,14 +172,22 @@ defmodule ErlangLoop do
 
   @doc """
   Calls a function without waiting and discards the result. The call continues if the calling process
-  ends. An exception is logged. Option: `:kwargs`.
+  ends. An exception is logged. Options: `:kwargs`, `:loop`, `:pool`.
 
       iex> ErlangLoop.cast(:builtins, :len, [[1, 2]])
       :ok
   """
   @spec cast(name, name, [term], options) :: :ok | {:error, Exception.t()}
   def cast(module, function, args \\ [], options \\ []) do
-    done(:py.cast(module, function, args, Options.check(options, [:kwargs]).kwargs))
+    options = Options.check(options, [:kwargs, :loop, :pool])
+    kwargs = options.kwargs
+
+    case options.target do
+      :default -> :py.cast(module, function, args, kwargs)
+      {:loop, loop} -> :py_event_loop.cast(loop, module, function, args, kwargs)
+      {:pool, pool} -> :py_event_loop_pool.cast(pool, module, function, args, kwargs)
+    end
+    |> done()
   end
 
   @doc "Like `cast/4`, but raises the exception."
@@ -298,15 +320,6 @@ defmodule ErlangLoop do
   @doc false
   def value!({:ok, value}), do: value
   def value!({:error, exception}), do: raise(exception)
-
-  defp code_options(options) do
-    given = Map.take(options, [:timeout, :namespace, :file, :line])
-
-    case options.target do
-      :default -> given
-      {:loop, loop} -> Map.put(given, :loop, loop)
-    end
-  end
 
   defp result({:ok, value}, none), do: {:ok, Options.none(value, none)}
   defp result({:error, reason}, _none), do: {:error, exception(reason)}

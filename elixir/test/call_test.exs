@@ -89,8 +89,8 @@ defmodule ErlangLoop.CallTest do
     raises.("there are both :loop and :pool", loop: :a, pool: :b)
     raises.("must be a keyword list, and are %{timeout: 1}", %{timeout: 1})
 
-    assert_raise ArgumentError, ~r/no option :pool here/, fn ->
-      ErlangLoop.eval("1", [], pool: :a)
+    assert_raise ArgumentError, ~r/no option :demand here/, fn ->
+      ErlangLoop.eval("1", [], demand: 1)
     end
 
     assert_raise ArgumentError, fn -> ErlangLoop.call(:math, :sqrt, 5) end
@@ -121,5 +121,19 @@ defmodule ErlangLoop.CallTest do
   test "exec raises, too" do
     assert {:error, %PythonError{type: "builtins.SyntaxError"}} = ErlangLoop.exec("1 +")
     assert_raise PythonError, ~r/SyntaxError/, fn -> ErlangLoop.exec!("1 +") end
+  end
+
+  test "code and casts run on a loop or a pool" do
+    {:ok, loop} = ErlangLoop.Loop.start_link()
+    {:ok, _} = ErlangLoop.Pool.start_link(name: :code_pool, size: 2)
+
+    for place <- [[loop: loop], [pool: :code_pool]] do
+      assert ErlangLoop.exec("from_elixir = 2", place) == :ok
+      assert ErlangLoop.eval("from_elixir * n", [n: 3], place) == {:ok, 6}
+      assert ErlangLoop.cast(:builtins, :len, [[1]], place) == :ok
+    end
+
+    assert ErlangLoop.Pool.stop(:code_pool) == :ok
+    assert ErlangLoop.Loop.stop(loop) == {:ok, []}
   end
 end

@@ -73,3 +73,7 @@ def run_a_loop() -> None:
 def end_that_loop() -> None:
     loop, task = _running.pop()
     loop.call_soon_threadsafe(task.cancel)
+
+
+async def tell_thread(process: erlang.Pid) -> None:
+    erlang.send(process, (erlang.Atom("runs_on"), await called.loop_thread()))

@@ -198,9 +198,29 @@ fn import_module<'py>(
                 let none = py.None();
                 error.value(py).setattr("__traceback__", none)?;
             }
-            Err(error)
+            Err(no_name_of_a_module(py, module, error))
         }
     }
+}
+
+/// Names that people from Erlang and Elixir try, and that Python cannot find: says what one is.
+#[cold]
+fn no_name_of_a_module(py: Python<'_>, module: &Bound<'_, PyString>, error: PyErr) -> PyErr {
+    let name = module.to_string_lossy();
+    let what = if name.starts_with("Elixir.") {
+        "a module of Elixir"
+    } else if name.ends_with(".py") || name.contains('/') {
+        "a file"
+    } else {
+        return error;
+    };
+    if !error.is_instance_of::<PyModuleNotFoundError>(py) {
+        return error;
+    }
+    PyModuleNotFoundError::new_err(format!(
+        "'{name}' names {what}. The name of a Python module is what follows `import`, as \
+         json or 'os.path'; it is found in the folders of the setting python_path"
+    ))
 }
 
 /// Finds the function by following the dots in its name. On a loop's thread nothing is imported:
