@@ -79,6 +79,44 @@ def test_kept_client():
     assert said[2] == "3. 101 questions, 1 connection"
 
 
+def test_chat_api():
+    pytest.importorskip("fastapi")
+    assert output_of("chat_api.py") == [
+        "1. 26 tokens, then event: end",
+        "2. Stop after 5 tokens: event: stopped",
+        "3. A reader went away in the middle of its answer",
+        "4. 404: there is no such answer",
+        "5. The model: 0 at work, 1 finished, 2 stopped",
+    ]
+
+
+def test_mcp_server():
+    assert (EXAMPLES / "mcp_server.py").exists()  # The server.
+    assert escript("mcp_server.escript") == [
+        "1. The client is connected",
+        "2. 40 + 2 is 42",
+        "3. A tool crashed: {signal,sigsegv}",
+        "4. The supervisor has started it again: 20 + 22 is 42",
+    ]
+
+
+def test_model_workers():
+    assert (EXAMPLES / "model_workers.py").exists()  # The model.
+    assert escript("model_workers.escript") == [
+        "1. 4 predictions by 2 processes",
+        "2. One input crashed its worker: {signal,sigsegv}",
+        "3. 4 predictions after it, the same as before: true",
+    ]
+
+
+def test_moved_in():
+    assert (EXAMPLES / "moved_in.py").exists()  # The program.
+    assert escript("moved_in.escript") == [
+        "a client has sent 6 words, 'to' among them 2 times",
+        "the loop has stopped, with 0 tasks left",
+    ]
+
+
 def test_upload():
     assert (EXAMPLES / "upload.py").exists()  # The parser.
     said = escript("upload.escript")
