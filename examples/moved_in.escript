@@ -19,7 +19,8 @@ main([]) ->
     {ok, <<"6\n">>} = gen_tcp:recv(Client, 0, 10_000),
     {ok, Count} = py_event_loop:run(words, moved_in, 'words.get', [<<"to">>]),
     io:format("a client has sent 6 words, 'to' among them ~b times~n", [Count]),
-    ok = gen_tcp:close(Client),
+    ok = gen_tcp:shutdown(Client, write),
+    {error, closed} = gen_tcp:recv(Client, 0, 10_000),
     {ok, Left} = py_event_loop:stop(words),
     io:format("the loop has stopped, with ~b tasks left~n", [length(Left)]),
     ok = application:stop(erlang_loop).
