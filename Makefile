@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults memcheck matrix dist wheel docs clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults memcheck matrix dist wheel docs site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ wheel: build ## Write a wheel with the Erlang VM in it to dist/: pip install, th
 
 docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs
+
+site: build ## Write the documentation as a static site to _build/site/html
+	@scripts/setup lint
+	@scripts/site
 
 clean: ## Remove everything that was built, but not .venv
 	@rm -rf _build target priv/py_nif.so priv/build_info priv/cp* dist
