@@ -17,6 +17,9 @@
 -compile({no_auto_import, [node/0]}).
 
 -export([loops/0, loop/1, tasks/1, calls/0, streams/0, node/0]).
+-export([ps/0, ps/1, tree/0, tree/1]).
+%% A process of its own.
+-export([ask_and_exit/1]).
 
 -export_type([which/0, loop/0, lag/0, task/0, frame/0, tasks/0, call/0, stream/0, node_view/0]).
 
@@ -301,11 +304,16 @@ is_older(#{age_ms := One, id := OneId}, #{age_ms := Other, id := OtherId}) ->
 
 %% In a process of its own: a list that comes late must not be a message to the caller.
 ask(Id) ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({?MODULE, asked(Id)}) end),
+    {Pid, Monitor} = spawn_monitor(?MODULE, ask_and_exit, [Id]),
     receive
         {'DOWN', Monitor, process, Pid, {?MODULE, Result}} -> Result;
         {'DOWN', Monitor, process, Pid, _} -> false
     end.
+
+%% @private
+-spec ask_and_exit(pos_integer()) -> no_return().
+ask_and_exit(Id) ->
+    exit({?MODULE, asked(Id)}).
 
 asked(Id) ->
     case py_nif:inspect_list_tasks(Id, Id) of
@@ -410,6 +418,43 @@ streams() ->
         }
      || {Id, Name, Caller, Consumer, Loop, Age, {Sent, Demand, Waits}} <- py_nif:inspect_streams()
     ].
+
+%% @doc As {@link ps/1}, for all loops.
+-spec ps() -> ok.
+ps() ->
+    io:put_chars(py_inspect_text:table([{Thread, Tasks} || {#{thread := Thread}, #{tasks := Tasks}} <- all()])).
+
+%% @doc Prints a table of the tasks of a loop, as `python -m asyncio ps' does.
+-spec ps(which()) -> ok | {error, {no_loop, which()} | timeout}.
+ps(Which) ->
+    maybe_print(Which, fun(#{thread := Thread}, #{tasks := Tasks}) -> py_inspect_text:table([{Thread, Tasks}]) end).
+
+%% @doc As {@link tree/1}, for all loops that have tasks.
+-spec tree() -> ok.
+tree() ->
+    io:put_chars([[title(Loop, Listed), py_inspect_text:tree(Tasks)] || {Loop, #{tasks := [_ | _] = Tasks} = Listed} <- all()]).
+
+%% @doc Prints which task of a loop awaits which, as `python -m asyncio pstree' does.
+-spec tree(which()) -> ok | {error, {no_loop, which()} | timeout}.
+tree(Which) ->
+    maybe_print(Which, fun(_, #{tasks := Tasks}) -> py_inspect_text:tree(Tasks) end).
+
+maybe_print(Which, Text) ->
+    case {loop(Which), tasks(Which)} of
+        {{ok, Loop}, {ok, Listed}} -> io:put_chars(Text(Loop, Listed));
+        {{error, Reason}, _} -> {error, Reason};
+        {_, {error, Reason}} -> {error, Reason}
+    end.
+
+%% Loops that end meanwhile, or whose tasks were never listed, are left out.
+all() ->
+    [{Loop, Listed} || #{kind := python, id := Id} = Loop <- loops(), {ok, Listed} <- [tasks(Id)]].
+
+title(#{id := Id, name := Name, pid := Pid}, Listed) ->
+    [io_lib:format("loop ~b (~p, ~p)~ts~n", [Id, Name, Pid, age(Listed)])].
+
+age(#{is_fresh := true}) -> "";
+age(#{age_ms := Age}) -> io_lib:format(", listed ~b ms ago", [Age]).
 
 %% @doc This node.
 -spec node() -> node_view().

@@ -20,7 +20,10 @@
     calls_are_shown_until_they_end/1,
     streams_show_supply_and_demand/1,
     the_node_is_described/1,
-    wrong_loops_are_refused/1
+    wrong_loops_are_refused/1,
+    the_tree_is_that_of_pstree/1,
+    tasks_that_await_each_other_are_marked/1,
+    the_table_is_that_of_ps/1
 ]).
 %% Called in another node.
 -export([stuck/0]).
@@ -269,6 +272,87 @@ wrong_loops_are_refused(_Config) ->
     ],
     ?assertEqual({error, {no_loop, no_such_loop}}, py_inspect:loop(no_such_loop)),
     ?assertEqual({error, {no_loop, self()}}, py_inspect:tasks(self())).
+
+%% As CPython's documentation of `pstree' shows it; tasks in the order of their names.
+the_tree_is_that_of_pstree(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, albums, []),
+        _ = named(Loop, 7),
+        Lines = printed(fun() -> ok = py_inspect:tree(Loop) end),
+        Expected = [
+            <<"└── (T) inspected.albums"/utf8>>,
+            <<"    └──  albums inspected.py"/utf8>>,
+            <<"        └──  TaskGroup.__aexit__ taskgroups.py"/utf8>>,
+            <<"            ├── (T) Sundowning"/utf8>>,
+            <<"            │   └──  album inspected.py"/utf8>>,
+            <<"            │       └──  TaskGroup.__aexit__ taskgroups.py"/utf8>>,
+            <<"            │           ├── (T) Levitate"/utf8>>,
+            <<"            │           │   └──  play inspected.py"/utf8>>,
+            <<"            │           │       └──  sleep tasks.py"/utf8>>,
+            <<"            │           └── (T) TNDNBTG"/utf8>>,
+            <<"            │               └──  play inspected.py"/utf8>>,
+            <<"            │                   └──  sleep tasks.py"/utf8>>,
+            <<"            └── (T) TMBTE"/utf8>>,
+            <<"                └──  album inspected.py"/utf8>>,
+            <<"                    └──  TaskGroup.__aexit__ taskgroups.py"/utf8>>,
+            <<"                        ├── (T) Aqua Regia"/utf8>>,
+            <<"                        │   └──  play inspected.py"/utf8>>,
+            <<"                        │       └──  sleep tasks.py"/utf8>>,
+            <<"                        └── (T) DYWTYLM"/utf8>>,
+            <<"                            └──  play inspected.py"/utf8>>,
+            <<"                                └──  sleep tasks.py"/utf8>>
+        ],
+        %% Releases of Python differ in their lines, and some have one more coroutine.
+        ?assertEqual(Expected, [shortened(Line) || Line <- Lines, not has(Line, "TaskGroup._aexit")]),
+        cancelled(Task)
+    end).
+
+%% Without folder and line.
+shortened(Line) ->
+    re:replace(Line, " [^ ]*/([^/ ]+):[0-9]+$", " \\1", [unicode, {return, binary}]).
+
+tasks_that_await_each_other_are_marked(_Config) ->
+    with_loop(#{}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, cycle, []),
+        _ = named(Loop, 6),
+        Lines = printed(fun() -> ok = py_inspect:tree(Loop) end),
+        Names = [Name || Line <- Lines, [_, Name] <- [string:split(Line, "(T) ")]],
+        ?assertEqual(
+            [
+                <<"four">>, <<"five">>, <<"inspected.cycle">>, <<"three">>, <<"five (shown above)">>,
+                <<"one">>, <<"two">>, <<"one (cycle)">>
+            ],
+            Names
+        ),
+        cancelled(Task)
+    end).
+
+the_table_is_that_of_ps(_Config) ->
+    with_loop(#{name => table}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, inspected, parent, []),
+        #{<<"child">> := #{id := Id}, <<"inspected.parent">> := #{id := Parent}} = named(Loop, 2),
+        [Head, _ | Rows] = printed(fun() -> ok = py_inspect:ps(table) end),
+        ?assert(has(Head, "^tid +task id +task name +coroutine stack +awaiter chain +awaiter name +awaiter id$")),
+        Hex = fun(Number) -> "0x" ++ string:lowercase(integer_to_list(Number, 16)) end,
+        [Child] = [Row || Row <- Rows, has(Row, "Event.wait -> child")],
+        ?assert(has(Child, Hex(Id) ++ " +child +Event.wait -> child +between -> parent +inspected.parent +" ++ Hex(Parent))),
+        [_] = [Row || Row <- Rows, has(Row, "between -> parent +0x0$")],
+        ?assert(length(printed(fun() -> ok = py_inspect:ps() end)) >= 4),
+        ?assert(length(printed(fun() -> ok = py_inspect:tree() end)) >= 4),
+        cancelled(Task)
+    end),
+    ?assertEqual({error, {no_loop, table}}, py_inspect:tree(table)).
+
+has(Line, Pattern) ->
+    re:run(Line, Pattern, [unicode, {capture, none}]) =:= match.
+
+%% The lines that `Print' writes to its group leader.
+printed(Print) ->
+    Leader = fake_leader:start(),
+    ok = fake_leader:as_leader(Leader, Print),
+    Text = fake_leader:text(Leader),
+    ok = fake_leader:stop(Leader),
+    binary:split(Text, <<"\n">>, [global, trim]).
 
 %% The tasks by their names, when there are so many.
 named(Loop, Count) ->

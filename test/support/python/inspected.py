@@ -40,6 +40,42 @@ async def gathers() -> None:
     await asyncio.gather(*tasks)
 
 
+async def play(track: str) -> None:
+    await asyncio.sleep(3600)
+    print(f"Playing {track}")
+
+
+async def album(name: str, tracks: list[str]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for track in tracks:
+            group.create_task(play(track), name=track)
+
+
+async def albums() -> None:
+    """The example of `python -m asyncio pstree` in CPython's documentation."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(album("Sundowning", ["TNDNBTG", "Levitate"]), name="Sundowning")
+        group.create_task(album("TMBTE", ["DYWTYLM", "Aqua Regia"]), name="TMBTE")
+
+
+async def cycle() -> None:
+    """Two tasks that await each other, and one that two await."""
+    tasks: list[asyncio.Task[None]] = []
+
+    async def awaits(number: int) -> None:
+        await asyncio.wait([tasks[number]])
+
+    for name, number in (("one", 1), ("two", 0), ("three", 4), ("four", 4)):
+        tasks.append(asyncio.create_task(awaits(number), name=name))
+    tasks.append(asyncio.create_task(child(), name="five"))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
 async def many(count: int) -> None:
     tasks = [asyncio.create_task(child()) for _ in range(count)]
     await asyncio.sleep(0)

@@ -1,0 +1,140 @@
+%% @private
+%% @doc Tasks as text: the table and the tree that `python -m asyncio ps' and `pstree' of Python 3.14
+%% print. See `py_inspect:ps/1' and `py_inspect:tree/1'.
+-module(py_inspect_text).
+
+-export([table/1, tree/1]).
+
+-type task() :: py_inspect:task().
+-type by_id() :: #{pos_integer() => task()}.
+
+-define(COLUMNS, [
+    {"tid", 16},
+    {"task id", 20},
+    {"task name", 20},
+    {"coroutine stack", 50},
+    {"awaiter chain", 50},
+    {"awaiter name", 15},
+    {"awaiter id", 15}
+]).
+
+%% @doc A row for each task and awaiter, for the tasks of a thread.
+-spec table([{Thread :: non_neg_integer(), [task()]}]) -> unicode:chardata().
+table(Threads) ->
+    Rows = [Row || {Thread, Tasks} <- Threads, Row <- rows(Thread, Tasks)],
+    [row([Title || {Title, _} <- ?COLUMNS]), lists:duplicate(180, $-), $\n, lists:map(fun row/1, Rows)].
+
+row(Cells) ->
+    Padded = lists:zipwith(fun({_, Width}, Cell) -> string:pad(Cell, Width) end, ?COLUMNS, Cells),
+    [string:trim(lists:join($\s, Padded), trailing), $\n].
+
+rows(Thread, Tasks) ->
+    ById = by_id(Tasks),
+    [
+        [integer_to_binary(Thread), hex(Id), one_line(Name), chain(Stack) | awaiter(Awaiter, ById)]
+     || #{id := Id, name := Name, stack := Stack, awaited_by := Awaiters} <- Tasks,
+        Awaiter <- some(Awaiters)
+    ].
+
+some([]) -> [none];
+some(Awaiters) -> Awaiters.
+
+awaiter(none, _) ->
+    ["", "", "0x0"];
+awaiter(Id, ById) ->
+    case ById of
+        #{Id := #{name := Name, stack := Stack}} -> [chain(Stack), one_line(Name), hex(Id)];
+        %% It began or ended while the tasks were listed.
+        #{} -> ["", "Unknown", hex(Id)]
+    end.
+
+%% The innermost first.
+chain(Stack) ->
+    lists:join(" -> ", [Function || #{function := Function} <- lists:reverse(Stack)]).
+
+hex(Id) ->
+    ["0x", string:lowercase(integer_to_binary(Id, 16))].
+
+%% @doc Who awaits whom: below each task the frames of its coroutine, below these the tasks that it
+%% awaits. A task that several tasks await is shown in full once. Tasks that await each other are
+%% marked.
+-spec tree([task()]) -> unicode:chardata().
+tree(Tasks) ->
+    Sorted = lists:sort(fun by_name/2, Tasks),
+    ById = by_id(Sorted),
+    Awaited = maps:from_list([{Id, known(Awaiters, ById)} || #{id := Id, awaited_by := Awaiters} <- Sorted]),
+    Children = children(Sorted, Awaited),
+    Roots = [Id || #{id := Id} <- Sorted, maps:get(Id, Awaited) =:= []],
+    %% Tasks that only await each other have no root above them.
+    Ids = Roots ++ [Id || #{id := Id} <- Sorted],
+    {Text, _} = lists:mapfoldl(
+        fun(Id, Shown) ->
+            case Shown of
+                #{Id := _} -> {[], Shown};
+                #{} -> node(Id, [], true, {ById, Children, []}, Shown)
+            end
+        end,
+        #{},
+        Ids
+    ),
+    Text.
+
+by_name(#{name := One, id := OneId}, #{name := Other, id := OtherId}) -> {One, OneId} =< {Other, OtherId}.
+
+known(Awaiters, ById) ->
+    [Id || Id <- Awaiters, is_map_key(Id, ById)].
+
+%% In the order of the tasks.
+children(Tasks, Awaited) ->
+    lists:foldr(
+        fun({Awaiter, Id}, Children) ->
+            maps:update_with(Awaiter, fun(Ids) -> [Id | Ids] end, [Id], Children)
+        end,
+        #{},
+        [{Awaiter, Id} || #{id := Id} <- Tasks, Awaiter <- maps:get(Id, Awaited)]
+    ).
+
+%% A task with all below it, and which tasks have been shown. `Path': the tasks above it.
+node(Id, Prefix, IsLast, {ById, Children, Path}, Shown) ->
+    #{Id := #{name := Name, stack := Stack}} = ById,
+    Line = fun(Mark) -> line(Prefix, IsLast, ["(T) ", one_line(Name), Mark]) end,
+    case {lists:member(Id, Path), Shown} of
+        {true, _} ->
+            {Line(" (cycle)"), Shown};
+        {false, #{Id := _}} ->
+            {Line(" (shown above)"), Shown};
+        {false, #{}} ->
+            Below = maps:get(Id, Children, []),
+            {Text, Now} = frames(Stack, Below, below(Prefix, IsLast), {ById, Children, [Id | Path]}, Shown#{Id => shown}),
+            {[Line("") | Text], Now}
+    end.
+
+%% Each frame below the one before it, and the awaited tasks below the innermost one.
+frames([Frame | Inner], Below, Prefix, Known, Shown) ->
+    {Text, Now} = frames(Inner, Below, below(Prefix, true), Known, Shown),
+    {[line(Prefix, true, [$\s, frame(Frame)]) | Text], Now};
+frames([], [], _, _, Shown) ->
+    {[], Shown};
+frames([], [Id], Prefix, Known, Shown) ->
+    node(Id, Prefix, true, Known, Shown);
+frames([], [Id | Ids], Prefix, Known, Shown) ->
+    {First, Then} = node(Id, Prefix, false, Known, Shown),
+    {Text, Now} = frames([], Ids, Prefix, Known, Then),
+    {[First | Text], Now}.
+
+frame(#{function := Function, file := File, line := Line}) ->
+    [Function, $\s, one_line(File), $:, integer_to_binary(Line)].
+
+line(Prefix, true, Text) -> [Prefix, "└── ", Text, $\n];
+line(Prefix, false, Text) -> [Prefix, "├── ", Text, $\n].
+
+below(Prefix, true) -> [Prefix, "    "];
+below(Prefix, false) -> [Prefix, "│   "].
+
+%% A name can be any text.
+one_line(Text) ->
+    re:replace(Text, "[\\x{0}-\\x{1f}\\x{7f}]", "?", [global, unicode, {return, binary}]).
+
+-spec by_id([task()]) -> by_id().
+by_id(Tasks) ->
+    maps:from_list([{Id, Task} || #{id := Id} = Task <- Tasks]).
