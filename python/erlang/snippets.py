@@ -89,11 +89,7 @@ def _as_function(
     So functions and comprehensions in the code find the variables, and no other code does. All
     other names that the code assigns are global, as they are without variables.
     """
-    assigned = {
-        symbol.get_name()
-        for symbol in symtable.symtable(source, file, "exec").get_symbols()
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_declared_global()
-    }
+    assigned = _assigned(tree, source, file, is_async)
     body = _WithoutAnnotations().visit(tree).body
     if wants_value and body and isinstance(body[-1], ast.Expr):
         body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
@@ -106,6 +102,23 @@ def _as_function(
     function.body = [*([ast.Global(names)] if names else []), *(body or [ast.Pass()])]
     outer = _compile(ast.fix_missing_locations(module), file)
     return next(code for code in outer.co_consts if isinstance(code, CodeType))
+
+
+def _assigned(tree: ast.Module, source: str, file: str, is_async: bool) -> set[str]:
+    """The names that the code assigns, imports or declares global."""
+    if is_async:
+        # From Python 3.15 on, symtable refuses an `await` outside of functions.
+        function = ast.parse("async def f(): pass")
+        assert isinstance(function.body[0], ast.AsyncFunctionDef)
+        function.body[0].body = tree.body
+        table = symtable.symtable(ast.unparse(function), file, "exec").get_children()[0]
+    else:
+        table = symtable.symtable(source, file, "exec")
+    return {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_declared_global()
+    }
 
 
 class _WithoutAnnotations(ast.NodeTransformer):

@@ -86,7 +86,7 @@ def begin_selector_loop(loop: Any, view: Callable[[Any], selectors.BaseSelector]
     native loop, a selector, and a line in a debug log. An unknown Python version may do more;
     `test_loops.py` compares.
     """
-    if sys.version_info >= (3, 15):
+    if sys.version_info >= (3, 16):
         SelectorEventLoop.__init__(loop, view(loop))
         return
     BaseEventLoop.__init__(loop)

@@ -65,11 +65,12 @@ def _running(loop: ErlangEventLoop) -> Iterator[None]:
     before = loop._thread_id
     running = asyncio._get_running_loop()
     hooks = sys.get_asyncgen_hooks()
-    # Tasks run steps while a step of the outer task is unfinished.
-    task = compat.swap_current_task(loop, None)
     loop._thread_id = threading.get_ident()
     sys.set_asyncgen_hooks(loop._asyncgen_firstiter_hook, loop._asyncgen_finalizer_hook)
     compat.running_loop_set(loop)
+    # Tasks run steps while a step of the outer task is unfinished. From Python 3.15 on, the current
+    # task can only be set for the running loop.
+    task = compat.swap_current_task(loop, None)
     listened_before = loop._listen_to_python() if before is None else None
     loop._set_coroutine_origin_tracking(loop.get_debug())
     try:
@@ -79,7 +80,7 @@ def _running(loop: ErlangEventLoop) -> Iterator[None]:
             loop._set_coroutine_origin_tracking(False)
             loop._stop_listening(listened_before)
             loop._stopping = False
+        compat.swap_current_task(loop, task)
         compat.running_loop_set(running)
         sys.set_asyncgen_hooks(*hooks)
         loop._thread_id = before
-        compat.swap_current_task(loop, task)
