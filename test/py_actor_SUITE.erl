@@ -258,7 +258,7 @@ a_plain_function_receives(_Config) ->
         Pid when is_pid(Pid) -> Pid ! {<<"hello">>, 1}
     end,
     ?assertEqual({ok, {<<"hello">>, 1}}, py:await(Task)),
-    %% A thread cannot be stopped, but it is told.
+    %% A thread cannot be stopped, but it is notified.
     {ok, Second} = py:submit(acting, 'receive', [self()]),
     receive
         Killed when is_pid(Killed) -> exit(Killed, kill)
@@ -288,7 +288,7 @@ python_links(_Config) ->
     ?assertEqual({ok, <<"exit noproc">>}, py:await(Dead)),
     ok = received_pid().
 
-%% It may have told its pid before it heard of the death.
+%% It may have sent its pid before it received the death.
 received_pid() ->
     receive
         Pid when is_pid(Pid) -> ok

@@ -1,4 +1,4 @@
-%% @doc Does a call get its answer, whatever is called and whatever goes wrong? Does a time-out
+%% @doc Does a call return its result, whatever is called and whatever goes wrong? Does a timeout
 %% stop the work?
 -module(py_call_SUITE).
 
@@ -276,7 +276,7 @@ wrong_types_raise(_Config) ->
     ?assertError(badarg, py:call(<<255>>, f, [])),
     ?assertError(badarg, py:call([-1], f, [])),
     ?assertError(badarg, py:eval(<<"1">>, not_a_map)),
-    %% These were called, and nobody took the answer.
+    %% These were called, and no process took the result.
     _ = [
         ?assertError(badarg, py:call(called, sleep, [0.05], #{}, Timeout))
      || Timeout <- [-1, 1.5, soon, 1 bsl 32]
@@ -287,7 +287,7 @@ wrong_types_raise(_Config) ->
     after 200 -> ok
     end.
 
-%% Nobody waits any more
+%% No caller waits any more
 
 a_timeout_cancels_the_coroutine(_Config) ->
     _ = [

@@ -257,7 +257,7 @@ wrong_options_are_refused(_Config) ->
     [
         ?assertError(badarg, py_event_loop:start_link(Options))
      || Options <- [
-            #{callbacks => nobody},
+            #{callbacks => no_process},
             #{callbacks => self(), init => <<>>},
             #{callbacks => self(), name => "text"},
             #{callbacks => self(), name => undefined}

@@ -1,7 +1,7 @@
 %% @doc What if it dies just now? Every process that a loop has to do with, killed in every phase
 %% of a loop's life.
 %%
-%% A loop that is killed answers who waits with `loop_down'; the death of any other process changes
+%% When a loop is killed, its callers get `loop_down'; the death of any other process changes
 %% nothing for the loop: it does what it was about to do. Deaths at random are in py_faults_SUITE,
 %% what each death leads to in py_supervision_SUITE and py_supervision_of_python_SUITE.
 -module(py_deaths_SUITE).
@@ -29,7 +29,7 @@ suite() -> [{timetrap, {minutes, 3}}].
 all() -> cases:of_suite(?MODULE).
 
 init_per_testcase(_Case, Config) ->
-    %% Anew, so that earlier deaths do not count.
+    %% Started again, so that earlier deaths do not count.
     _ = application:stop(erlang_loop),
     called:begin_case(streams:begin_suite(Config)).
 
@@ -208,7 +208,7 @@ next_of(Stream) ->
         {py_stream, Stream, News} -> News
     end.
 
-%% Somebody stops it, and a task takes its time to end.
+%% A process stops it, and a task takes a while to end.
 ending(Loop) ->
     {ok, _} = py:call(called, nobody_arrived, []),
     {ok, Task} = py_event_loop:submit(Loop, called, meet_at_the_end, [<<"x">>, 1000]),

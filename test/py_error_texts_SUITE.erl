@@ -262,7 +262,7 @@ wrong_options_are_sentences(_Config) ->
         ["exception error: wrong option {size,0}: a positive number"]
     ),
     shown(
-        fun() -> py_event_loop:start_link(#{callbacks => nobody}) end,
+        fun() -> py_event_loop:start_link(#{callbacks => no_process}) end,
         ["bad argument", "argument 1: a loop with callbacks takes the pid of a process"]
     ).
 

@@ -201,7 +201,7 @@ stop_reports_what_does_not_end(_Config) ->
     ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
-%% The thread's last word could not become a term, and whoever stopped the loop waited for ever.
+%% The thread's last message could not become a term, and stop/1 waited forever.
 stop_reports_names_that_are_no_text(_Config) ->
     {ok, Loop} = start_link(#{patience => 100}),
     {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, [<<"surrogate">>]),
@@ -481,7 +481,7 @@ many_loops(Config) ->
     ?assertEqual(Threads, [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops]),
     _ = [?assertEqual({ok, []}, py_event_loop:stop(Loop)) || Loop <- Loops].
 
-%% A program that calls loop.stop() has its way: the process ends, and who waits is told.
+%% A program that calls loop.stop() ends the process, and its callers get an error.
 a_loop_that_stops_itself(_Config) ->
     {ok, Loop} = start_link(#{}),
     Monitor = monitor(process, Loop),
@@ -502,7 +502,7 @@ callbacks_that_wait_run_before_the_end(_Config) ->
     end,
     ?assertEqual({ok, [<<"ran">>]}, py:call(called, take_events, [])).
 
-%% Who called what is known to be a coroutine function was told that nothing had been started.
+%% Callers of a known coroutine function got `not_started'.
 the_default_loop_ends_in_order(_Config) ->
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])),
     {ok, Task} = py:submit(called, end_slowly, [<<"x">>, 0.5]),

@@ -1,4 +1,4 @@
-%% @doc When something goes wrong in a way that nobody planned: is everybody answered, does it say
+%% @doc When something goes wrong unexpectedly: does every caller get a reply, does it say
 %% so, and does the rest go on?
 %%
 %% Faults that belong to one feature are in its own suite.
@@ -121,7 +121,7 @@ a_coroutine_where_nobody_looks_for_one(_Config) ->
     Streamed = py:fold(fun(Item, _) -> Item end, none, called, hide_coroutine, []),
     called:is_error("ConversionError", "item", Streamed).
 
-%% Objects of somebody's own making
+%% Objects of unusual classes
 
 %% What it raised ended the loop, and with it all that ran there.
 a_future_that_cannot_be_cancelled(_Config) ->
@@ -140,6 +140,6 @@ a_future_that_cannot_be_cancelled(_Config) ->
     ?assertEqual({ok, <<"ended">>}, py:await(Task)),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
-%% Whoever asked waited for ever: they were skipped, one after another.
+%% Callers waited forever: the errors were skipped, one after another.
 notes_that_raise_for_ever(_Config) ->
     called:is_error("ValueError", "noted", py:call(called, fail_with_notes, [<<"noted">>])).

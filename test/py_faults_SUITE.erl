@@ -43,7 +43,7 @@ end_per_testcase(_Case, Config) ->
     leak_check:end_case(Config).
 
 %% Callers ask all the time; now and then one of the processes below dies. An answer is right, or
-%% the error that says what died; nobody waits in vain, and nothing is left.
+%% the error that says what died; no caller waits forever, and nothing is left.
 deaths_at_random_under_load(_Config) ->
     Seed = erlang:system_time(microsecond),
     ct:pal("seed ~p", [Seed]),
@@ -141,7 +141,7 @@ a_storm_of_cancels(_Config) ->
     ?assertEqual([], Wrong),
     ?assert(lists:member({1, {ok, 2}}, Answers)).
 
-%% It cannot be ended, but nobody waits for it, and other loops go on.
+%% It cannot be ended, but no caller waits for it, and other loops go on.
 a_callback_that_never_returns(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{thread => own}),
     _ = process_flag(trap_exit, true),

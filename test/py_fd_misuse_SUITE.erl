@@ -1,5 +1,5 @@
 %% @doc What if I hand it the wrong file descriptor: a closed one, one of another loop, one whose
-%% number is somebody else's by now?
+%% number belongs to another file by now?
 -module(py_fd_misuse_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -49,7 +49,7 @@ signal_children() ->
     %% As in python, KeyboardInterrupt; it ends by the signal then.
     ?assertEqual({ok, -2}, call(signalled, [2])),
     ?assertEqual({ok, -15}, call(terminate_process, [])),
-    %% The VM's signal server would have been told by now, or is: it answers after that.
+    %% If the VM's signal server gets the signal at all, then before this call returns.
     _ = gen_event:which_handlers(erl_signal_server),
     ?assertEqual({started, started}, init:get_status()),
     ok.

@@ -144,7 +144,7 @@ there(Function, Args, Inputs) ->
     Seed = setting("FUZZ_SEED", erlang:system_time(microsecond)),
     Wanted = setting("FUZZ_INPUTS", Inputs),
     io:format(user, "~p: seed ~p~n", [Function, Seed]),
-    %% A name that cannot be found is told so at once.
+    %% A name that cannot be found fails at once.
     true = os:putenv("RES_OPTIONS", "timeout:1 attempts:1"),
     Node = other_node:start([{python_path, [project:file("test/support/python")]}]),
     try

@@ -1,7 +1,7 @@
 %% @doc Does anything leak?
 %%
 %% References are dropped in every state a loop can be in; fds, loops and threads must be back
-%% afterwards without anybody having destroyed anything.
+%% afterwards without any explicit destroy.
 -module(py_garbage_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -154,7 +154,7 @@ sleeps(Thread) ->
     {match, [Count]} = re:run(Status, "\nvoluntary_ctxt_switches:\\s+(\\d+)", [{capture, [1], list}]),
     list_to_integer(Count).
 
-%% While its module is imported, nothing runs for nobody yet.
+%% While its module is imported, no abandoned function runs yet.
 a_cancelled_call_whose_function_is_being_found(_Config) ->
     called:in_node([], cancelled_in_time, ?MODULE).
 
@@ -208,6 +208,6 @@ end_all(Tasks) ->
 reports() ->
     [Text || Text <- log_watch:texts(), string:find(Text, "No call thread") =/= nomatch].
 
-%% Functions that run for nobody, as far as py_calls knows.
+%% Functions that py_calls counts as abandoned.
 given_up() ->
     map_size(element(3, sys:get_state(py_calls))).

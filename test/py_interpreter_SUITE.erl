@@ -314,7 +314,7 @@ a_caller_that_dies_disturbs_nobody(_Config) ->
 %% The end of the node. Python has threads then, busy and sleeping, daemons and others.
 
 init_stop_ends_the_node(_Config) ->
-    %% Some of the threads are no daemons, and are waited for in vain.
+    %% Some of the threads are not daemons, and never end.
     "running" ++ Logged = ends("init:stop().", 0),
     ?assertNotEqual(nomatch, string:find(Logged, "Python did not end within 100 ms")),
     no_crash(Logged),

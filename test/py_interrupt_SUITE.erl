@@ -182,7 +182,7 @@ a_plain_generator_is_stopped(_Config) ->
     called:has_noted(<<"x closed">>),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
-%% Its finally-block is left to run, but not for ever.
+%% Its finally-block runs, but not forever.
 the_end_of_a_generator_is_stopped_later(_Config) ->
     called:in_node([{call_warning, 100}], refused_end, ?MODULE).
 

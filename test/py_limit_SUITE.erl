@@ -1,4 +1,4 @@
-%% @doc Is there an end to what a loop takes on, and is everybody who is refused told so?
+%% @doc Is the number of requests of a loop limited, and does every refused caller get an error?
 %%
 %% The queue of plain functions is in py_call_SUITE, a loop's inbox in py_event_loop_SUITE.
 -module(py_limit_SUITE).
@@ -90,7 +90,7 @@ default_loop() ->
     {ok, 3} = py:call(called, add, [1, 2]),
     _ = [ok = py:cancel(Task) || Task <- Tasks],
     _ = [{error, cancelled} = py:await(Task) || Task <- Tasks],
-    %% One that had not begun is answered before its loop hears of it.
+    %% One that had not begun gets its reply before the loop takes it.
     eventually:is({ok, 3}, fun() -> py:call(called, add_later, [1, 2]) end).
 
 plain_streams_have_a_limit(_Config) ->

@@ -1,5 +1,5 @@
-%% @doc Does what Python logs, and what nobody catches there, reach `logger'? Does a flood of it
-%% harm anybody?
+%% @doc Do Python's log records and unhandled exceptions reach `logger'? Does a flood of it
+%% do harm?
 -module(py_logging_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -185,7 +185,7 @@ basic_config_with_a_stream_adds_to_it(_Config) ->
     ok = py:exec("root = logging.getLogger()\n"
         "[root.removeHandler(h) for h in list(root.handlers) if type(h) is logging.StreamHandler]").
 
-%% What nobody catches
+%% Unhandled exceptions
 
 a_callback_that_fails(_Config) ->
     {ok, none} = py:call(printing, fail_in_callback, []),
@@ -200,7 +200,7 @@ a_task_whose_exception_nobody_takes(_Config) ->
     {ok, none} = py:call(printing, fail_in_forgotten_task, []),
     #{level := error, msg := {report, #{exception := #{message := Message}}}} =
         log_events:next("Task exception was never retrieved"),
-    ?assertEqual(<<"nobody asked">>, Message).
+    ?assertEqual(<<"unasked">>, Message).
 
 a_task_that_wants_to_end_the_program(_Config) ->
     {ok, none} = py:call(printing, leave_in_task, []),
@@ -238,7 +238,7 @@ a_killed_logger_process(_Config) ->
         [Text || _ <- [1, 2, 3], #{msg := {string, Text}} <- [log_events:next()]]
     ).
 
-%% What Python logs on behalf of the handler is printed instead: it would come back for ever.
+%% What Python logs on behalf of the handler is printed instead: it would come back forever.
 a_handler_that_calls_python(_Config) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{pid => self()}}),
     {ok, none} = py:call(printing, log_many, [1]),

@@ -344,7 +344,7 @@ loops_that_end_at_once_wait_for_their_turn(_Config) ->
         element(2, {ok, _} = py_event_loop:submit(Loop, loop_probe, end_with_a_nap, [0.01]))
      || Loop <- Loops
     ],
-    eventually:is({ok, 200}, fun() -> py:call(loop_probe, napping, []) end),
+    eventually:is({ok, 200}, fun() -> py:call(loop_probe, sleeping, []) end),
     ok = log_watch:start(),
     Monitors = [
         begin
@@ -355,9 +355,9 @@ loops_that_end_at_once_wait_for_their_turn(_Config) ->
      || Loop <- Loops
     ],
     _ = [receive {'DOWN', Monitor, _, _, Reason} -> ?assertEqual(shutdown, Reason) end || Monitor <- Monitors],
-    %% Nobody waits for what is still to end, and it ends.
+    %% No caller waits for what is still to end, and it ends.
     _ = [?assertMatch({error, _}, py:await(Task)) || Task <- Tasks],
-    eventually:is({ok, 0}, fun() -> py:call(loop_probe, napping, []) end),
+    eventually:is({ok, 0}, fun() -> py:call(loop_probe, sleeping, []) end),
     eventually:is([], fun() -> py_nif:python_loop_runners() end),
     Left = [Text || Text <- log_watch:texts(), string:find(Text, "left behind") =/= nomatch],
     ok = log_watch:stop(),

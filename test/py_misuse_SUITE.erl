@@ -207,7 +207,7 @@ a_closed_loop_cannot_have_a_router(_Config) ->
     ?assertError(function_clause, py_event_router:start_link(not_a_loop)),
     ?assertError(function_clause, py_event_router:start_link(Loop, [{unknown, option}])).
 
-%% The application is not started: whoever waits keeps the loop for that time.
+%% The application is not started: a process that waits keeps the loop for that time.
 a_loop_without_any_router_still_works(_Config) ->
     ok = application:stop(erlang_loop),
     with:pipe(fun(Loop, Read, Write) ->

@@ -121,7 +121,7 @@ attributes_items_and_values(_Config) ->
     ?assertEqual({ok, <<"builtins.dict">>}, py:type(Dict, 1000)),
     ?assertEqual({ok, <<"<client one>">>}, py:repr(Client)),
     ?assertEqual({ok, <<"[10, 20, 30]">>}, py:repr(Sent, 1000)),
-    %% Results are told from objects by their shape.
+    %% Results and objects differ in their shape.
     ?assertEqual(3, length(py:value(py:value(Sent)))).
 
 an_object_is_an_argument(_Config) ->

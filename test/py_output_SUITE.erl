@@ -1,4 +1,4 @@
-%% @doc Does what Python prints reach the group leader of whoever called it, whole and in order?
+%% @doc Does what Python prints reach its caller's group leader, whole and in order?
 -module(py_output_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -199,7 +199,7 @@ a_program_on_the_main_thread(_Config) ->
     fake_leader:has(Leader, <<"main\n">>),
     fake_leader:stop(Leader).
 
-%% Its init code, what that started, and callbacks that nobody asked for; a caller's text still
+%% Its init code, what that started, and callbacks without a caller; a caller's text still
 %% goes to the caller.
 a_loop_prints_to_its_owners_group_leader(_Config) ->
     [Owner, Caller] = [fake_leader:start(), fake_leader:start()],
@@ -275,7 +275,7 @@ a_leader_that_is_behind_holds_up_who_prints(_Config) ->
             py:call(printing, print_lines, [40_000, 99], #{}, 60_000)
         end)}
     end),
-    %% 4 MB are to be printed, and 1 MiB may be under way.
+    %% 4 MB are to be printed, and 1 MiB may be in flight.
     eventually:is(true, fun() -> queued(Leader) > 10_000 end),
     eventually:is(true, fun() -> is_quiet(Leader) end),
     ?assert(queued(Leader) < 11_000),
@@ -376,7 +376,7 @@ queued(Pid) ->
     {message_queue_len, Length} = process_info(Pid, message_queue_len),
     Length.
 
-%% Nothing more comes: whoever prints waits.
+%% Nothing more comes: the thread that prints waits.
 is_quiet(Pid) ->
     Before = queued(Pid),
     timer:sleep(50),

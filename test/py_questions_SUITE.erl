@@ -1,5 +1,5 @@
 %% @doc Does Python get Erlang's answer, from wherever it asks and whatever goes wrong? Can they
-%% call each other without end, and without waiting for each other for ever?
+%% call each other any number of times, and never wait for each other forever?
 -module(py_questions_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -73,7 +73,7 @@ an_exception_has_class_reason_and_stack(_Config) ->
     ),
     ?assertMatch({ok, {<<"error">>, undef, _, _}}, py:call(asking, error_of, [lists, nope, []])).
 
-%% Python raises, Erlang matches for {ok, _}, and Python hears of it.
+%% Python raises, Erlang matches for {ok, _}, and Python gets the error.
 an_error_of_python_that_crossed_erlang_can_be_read(_Config) ->
     Ask = [?MODULE, ask_python, [math, factorial, [-1]]],
     {ok, {_, _, Text, _}} = py:call(asking, error_of, Ask),
@@ -196,7 +196,7 @@ share_a_thread() ->
     ?assertEqual({ok, {ok, 3}}, py_event_loop:run(One, asking, ask_later, Ask)),
     ok.
 
-%% A thread that seems busy gets no second loop: then they are tried anew.
+%% A thread that seems busy gets no second loop: then they are tried again.
 two_on_a_thread() ->
     [One, Other] = Loops = [element(2, {ok, _} = py_event_loop:start_link(#{})) || _ <- [1, 2]],
     Threads = [py_event_loop:run(Loop, called, loop_thread, []) || Loop <- Loops],
@@ -332,7 +332,7 @@ messages_arrive_in_order(_Config) ->
     receive
         aliased -> true = unalias(Alias)
     end,
-    ok = called:is_error("ValueError", "no process is registered as", py:call(asking, send, [nobody, 1])),
+    ok = called:is_error("ValueError", "no process is registered as", py:call(asking, send, [no_process, 1])),
     ok = called:is_error("TypeError", "a message is sent to a Pid", py:call(asking, send, [17, 1])),
     ok = called:is_error("ConversionError", "message[1]", py:eval(<<"__import__('erlang').send(pid, (1, object()))">>, #{pid => self()})).
 

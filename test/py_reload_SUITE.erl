@@ -132,7 +132,7 @@ forking_works_after_unloading_the_module(_Config) ->
     ?assertEqual({ok, Before}, py:eval(Blocked)).
 
 %% Calls, a stream and a task that waits, while the module is loaded and purged again and again:
-%% every answer is right, and nobody dies who had anything to do with the old code.
+%% every result is right, and no process dies that has used the old code.
 python_survives_purges(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),

@@ -49,7 +49,7 @@ foreign_text_makes_no_atoms(_Config) ->
     ],
     ok.
 
-%% The external format of an atom that nobody has, as bytes of Python and as bytes of Erlang.
+%% The external format of an atom that does not exist, as bytes of Python and as bytes of Erlang.
 bytes_are_not_decoded(_Config) ->
     Encoded = <<131, 119, 20, "never_seen_atom_7431">>,
     ?assertEqual({ok, Encoded}, py:eval("x", #{x => {bytes, Encoded}})),

@@ -47,7 +47,7 @@ one_call_in_a_thousand_crashes(Config) ->
     ?assertEqual({[], [], []}, {Of(unavailable), Of(lost), Twice}),
     ?assertEqual(1000 * Crashes, map_size(Results)),
     ?assertEqual([], [N || N <- Of(answered), not is_map_key(N, Runs)]),
-    %% All that crash are told, and some that had begun beside them.
+    %% The report lists all that crash, and some that had begun beside them.
     ?assertEqual([], [N || N <- Of(answered), crashes(N)]).
 
 calls(Next, Count, Call, Results) ->

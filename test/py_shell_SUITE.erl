@@ -159,7 +159,7 @@ an_event_is_pending_once(_Config) ->
         _ = [ok = py_nif:close_test_fd(Write) || {_, Write} <- Pipes]
     end).
 
-%% Removed, replaced, paused or closed: the callback hears nothing that happened before.
+%% Removed, replaced, paused or closed: the callback gets no earlier event.
 what_ends_a_watch_drops_its_event(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         Watch = fun() ->
@@ -191,7 +191,7 @@ what_ends_a_watch_drops_its_event(_Config) ->
         ?assertEqual([], py_nif:get_pending(Loop))
     end).
 
-%% Between get_pending/1 and the reading of the data neither the router, which may hear of it only
+%% Between get_pending/1 and the reading of the data neither the router, which may get it only
 %% then, nor a look at the loop makes the same data an event again.
 what_is_being_handled_is_not_collected_again(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
@@ -211,7 +211,7 @@ what_is_being_handled_is_not_collected_again(_Config) ->
             end,
             lists:seq(1, 200)
         ),
-        %% Timers are collected meanwhile, and who waits is woken.
+        %% Timers are collected meanwhile, and a waiting process is woken.
         ok = py_nif:write_test_fd(Write, <<"x">>),
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         ?assertEqual([{1, read}], py_nif:get_pending(Loop)),
@@ -236,7 +236,7 @@ events_of_fds_and_timers_are_in_order(_Config) ->
         ?assertEqual(Expected, py_nif:get_pending(Loop))
     end).
 
-%% Data that the loop has seen and that was read before anybody took the event.
+%% Data that the loop has seen and that was read before a process took the event.
 come_and_gone(Loop, Read, Write) ->
     ok = py_nif:write_test_fd(Write, <<"x">>),
     ?assert(py_nif:poll_events(Loop, 5000) > 0),

@@ -29,7 +29,7 @@ everything_at_once(_Config) ->
         other_node:stop(Node)
     end.
 
-%% `told': the process that had it died, and the caller was told so. `refused': a loop had all the
+%% `told': the process that had it died, and the caller got an error. `refused': a loop had all the
 %% requests that it may have waiting.
 totals(Counts) ->
     Sum = fun(Kinds) -> lists:sum([maps:get(Kind, Counts, 0) || Kind <- Kinds]) end,
@@ -52,7 +52,7 @@ ten_thousand_connections(_Config) ->
     end).
 
 %% A server that has no fd left says so and goes on with those it has; the others wait in the
-%% system's queue, and are served when somebody has left. Nobody is lost.
+%% system's queue, and are served when others have left. None is lost.
 more_connections_than_fds(_Config) ->
     connected(300, 600, fun(Server, Ask) ->
         ok = other_node:call(Server, log_watch, start, []),

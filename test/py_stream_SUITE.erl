@@ -230,7 +230,7 @@ plain_generators_run_on_call_threads(_Config) ->
     ),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
-%% Streams without end and with all demand there is: calls and coroutines still answer, and they
+%% Endless streams with unlimited demand: calls and coroutines still return, and they
 %% need no more threads.
 a_busy_stream_lets_others_have_their_turn(_Config) ->
     Sink = spawn_link(fun Drop() ->

@@ -61,7 +61,7 @@ kill_router_of_sleepers() ->
     _ = mortal:kill_registered(py_event_router),
     receive
         {'DOWN', Monitor, _, Pid, {ok, Took}} ->
-            %% Below the minute that it would take if somebody waited for a lost message.
+            %% Below the minute that it would take if a process waited for a lost message.
             ?assert(Took >= 500 andalso Took < 30_000, Took)
     end.
 
@@ -304,7 +304,7 @@ kill_pool() ->
     true = Pool =/= whereis(my_pool),
     ok.
 
-%% Those who asked
+%% The callers
 
 the_consumer_of_a_stream(_Config) -> called:in_node([], kill_consumer, ?MODULE).
 

@@ -282,7 +282,7 @@ submit(Module, Function, Args) ->
     {ok, Task} = py:submit(Module, Function, Args),
     Task.
 
-%% Nobody listens for the death of a caller that has just begun to wait. Its coroutine ends all
+%% A caller that has just begun to wait is not monitored yet. Its coroutine ends all
 %% the same, whenever it dies.
 callers_that_die_at_once(_Config) ->
     {ok, 0} = py:call(called, count_tasks, []),

@@ -1,7 +1,7 @@
 %% @doc Does a wake-up get lost?
 %%
 %% Many writers, many loops, random delays, and routers that are killed meanwhile. A reader that
-%% waits in vain for some seconds fails the test. The VM must not complain about an fd either.
+%% waits for some seconds without being woken fails the test. The VM must not complain about an fd either.
 -module(py_wakeup_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -15,7 +15,7 @@
     ten_thousand_fds_come_and_go/1
 ]).
 
-%% Longer than any delay below by far: whoever waits this long was forgotten.
+%% Longer than any delay below by far: a thread that waits this long was forgotten.
 -define(LOST_MS, 15_000).
 
 suite() -> [{timetrap, {minutes, 2}}].

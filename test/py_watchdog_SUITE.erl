@@ -105,7 +105,7 @@ sleeps() ->
     ?assertEqual({ok, <<"released">>}, py:await(Task)),
     ok.
 
-%% The report comes while the call runs: nobody else could have had Python, nor stopped its threads
+%% The report comes while the call runs: no other thread could have run Python, nor stopped its threads
 %% where there is no GIL.
 holds_the_gil() ->
     Loop = started(#{}),

@@ -169,7 +169,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether something has arrived that nobody has read."""
+    """Whether unread data has arrived."""
     return bool(select.select([sock], [], [], 0)[0])
 
 

@@ -13,7 +13,7 @@ PATIENCE = 20
 
 
 def run(loop: CallbackLoop) -> None:
-    """Until somebody calls `loop.stop()`; fails if nobody does."""
+    """Until `loop.stop()` is called; fails if it never is."""
     late: list[bool] = []
 
     def too_late() -> None:
@@ -23,7 +23,7 @@ def run(loop: CallbackLoop) -> None:
     limit = loop.call_later(PATIENCE, too_late)
     loop.run_forever()
     limit.cancel()
-    assert not late, "nobody stopped the loop"
+    assert not late, "the loop was not stopped"
 
 
 def turn(loop: CallbackLoop) -> None:

@@ -69,20 +69,24 @@ def prose(page: Path) -> str:
     return NOT_PROSE.sub(blank, page.read_text(encoding="utf-8"))
 
 
-#: Programs whose comments and messages are checked, too.
+#: Programs and tests whose comments and messages are checked, too.
 SOURCES = sorted(
     path
-    for folder in ("bench", "elixir", "erl_src", "examples", "native", "python")
+    for folder in ("bench", "elixir", "erl_src", "examples", "native", "python", "test")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".erl", ".escript", ".ex", ".exs", ".py", ".pyi", ".rs", ".src")
+    # It lists the words.
+    and path != Path(__file__)
 )
+#: The name of a user on Unix.
+UNIX_USER = '"nobody"'
 #: Comments and texts of Rust, not its names.
 RUST = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"')
 
 
 def text(path: Path) -> str:
     """What is to be checked of a program."""
-    content = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8").replace(UNIX_USER, "")
     return "\n".join(RUST.findall(content)) if path.suffix == ".rs" else content
 
 

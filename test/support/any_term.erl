@@ -51,7 +51,7 @@ leaf() ->
         7 -> pick([true, false, none, undefined, nil, ok, '', infinity, default, 'ζ ', sigusr1]);
         8 -> pick([[], {}, #{}, "text", [<<"x">>], [1 | 2], {bytes, <<255>>}, {bytes, <<1:3>>}]);
         9 -> pick([self(), make_ref(), hd(erlang:ports()), far_pid(), far_ref(), far_port()]);
-        10 -> pick([fun lists:map/2, fun nobody:home/9, fun(X) -> X end]);
+        10 -> pick([fun lists:map/2, fun no_module:no_function/9, fun(X) -> X end]);
         11 -> work();
         12 -> [rand:uniform(16#110000) || _ <- lists:seq(1, rand:uniform(6))];
         13 -> lists:seq(1, rand:uniform(300));

@@ -120,7 +120,7 @@ dies_at_once(Loop) ->
     end,
     has_noted(<<"x cancelled">>).
 
-%% @doc Waits until somebody is in block() or block_loop().
+%% @doc Waits until a thread is in block() or block_loop().
 -spec is_blocked() -> ok.
 is_blocked() ->
     eventually:is({ok, true}, fun() -> py:call(?MODULE, is_blocked, []) end).

@@ -1,4 +1,4 @@
-%% @doc A group leader that remembers what it was given. While it is held it replies to nobody.
+%% @doc A group leader that remembers what it received. While it is held it does not reply.
 -module(fake_leader).
 
 -export([start/0, stop/1, hold/1, release/1, requests/1, text/1, has/2, as_leader/2]).

@@ -35,7 +35,7 @@ batch({Seed, Number}, Count, Signatures) ->
 exported() ->
     [FA || {F, _} = FA <- py_nif:module_info(exports), F =/= module_info].
 
-%% A function that nobody has described gets anything.
+%% A function without a description gets any arguments.
 kinds(Function, Arity, Signatures) ->
     maps:get(Function, Signatures, lists:duplicate(Arity, term)).
 

@@ -310,7 +310,7 @@ def test_shutdown(nothing_left, unhandled):
     loop.run_in_pool(joined.wait, callback=lambda _: order.append("never"))
 
     def finish_later(done) -> None:
-        """A server that needs a moment: the loop runs for it, and nothing else is told yet."""
+        """A server that needs a moment: the loop runs for it, and calls nothing else yet."""
         order.append("begin")
         loop.remove_fd(near)
         loop.call_later(0.01, lambda: (order.append("finished"), joined.set(), done()))

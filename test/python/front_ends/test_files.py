@@ -72,7 +72,7 @@ async def test_binary_files(loop, tmp_path):
 
 
 async def test_the_loop_goes_on_meanwhile(loop, tmp_path):
-    """A file that takes its time: a pipe nobody writes to."""
+    """A slow file: a pipe without a writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = asyncio.ensure_future(files.read_text(pipe))

@@ -1,4 +1,4 @@
-"""Do generators that wait for sockets hear of what comes, and of sockets that are gone?"""
+"""Do generators that wait for sockets wake for data, and for sockets that were closed?"""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_socket_closed_while_a_task_waits(generators):
 
 
 def test_a_number_taken_over_by_another_socket(generators):
-    """Closed behind the loop's back: its task hears of it when the number is used again."""
+    """Closed behind the loop's back: its task gets an error when the number is used again."""
     with pair() as (near, _far):
         number = near.fileno()
         seen: list[int | None] = []
@@ -152,7 +152,7 @@ def test_a_number_taken_over_by_another_socket(generators):
         assert seen == [errno.EBADF]
 
 
-# ---- who hears of what ----
+# ---- which task gets which event ----
 
 
 def test_data_that_comes_while_the_task_does_something_else(generators):
@@ -182,7 +182,7 @@ def test_data_that_comes_while_the_task_does_something_else(generators):
 
 
 def test_a_watch_that_was_taken_away(generators):
-    """By a callback for the same socket: the task hears of the next event all the same."""
+    """By a callback for the same socket: the task still gets the next event."""
     with pair() as (near, far):
 
         def reader():
@@ -198,7 +198,7 @@ def test_a_watch_that_was_taken_away(generators):
 
 
 def test_two_tasks_for_one_socket(generators):
-    """The second hears of it; the first goes on waiting."""
+    """The second gets an error; the first continues to wait."""
     with pair() as (near, far):
 
         def first():

@@ -61,7 +61,7 @@ def test_an_answer_is_not_lost_by_what_the_client_still_sends(callbacks):
 
 
 def test_slow_requests_end(callbacks):
-    """A byte now and then does not keep a connection open for ever."""
+    """A byte now and then does not keep a connection open forever."""
     server = serve(callbacks, request_time=0.05)
     assert status(client(callbacks, talk, server, b"GET / HT")) == 408
     assert client(callbacks, lambda: server.connections) == 0

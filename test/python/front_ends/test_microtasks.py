@@ -151,7 +151,7 @@ async def test_one_that_feeds_itself_for_ever(loop, unhandled):
     assert runs == 1002  # The callback, the microtask it queued, and 1,000 that those queued.
     report = unhandled.pop()
     assert "feed()" in report["message"]
-    assert "have queued 1000 more: does one queue itself for ever?" in str(report["exception"])
+    assert "have queued 1000 more: does one queue itself endlessly?" in str(report["exception"])
 
 
 async def test_many_from_one_callback_are_no_feeding(loop):

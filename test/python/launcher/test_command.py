@@ -286,7 +286,7 @@ def test_output_order_is_pythons() -> None:
 )
 def test_default_loop_is_ours(code: str) -> None:
     program = "import asyncio\nasync def show(): print(type(asyncio.get_running_loop()).__name__)\n"
-    # Python 3.14 warns of policies, whoever asks for one.
+    # Python 3.14 warns of policies on every access.
     warnings = ("-W", "error", "-W", "ignore:'asyncio.get_event_loop_policy':DeprecationWarning")
     ended = run(ERLANG_LOOP, *warnings, "-c", program + code)
     assert (ended.code, ended.out) == (0, "ErlangEventLoop\n"), ended.err

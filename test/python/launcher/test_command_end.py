@@ -80,7 +80,7 @@ def numbers():
         yield 1
 
 def busy():
-    # Somebody who throws them away.
+    # It discards them.
     init = erlang.call("erlang", "whereis", [Atom("init")])
     options = {Atom("demand"): 1_000_000, Atom("to"): init}
     erlang.call("py", "stream", [Atom("program"), Atom("numbers"), [], {}, options])

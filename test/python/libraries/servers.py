@@ -42,7 +42,7 @@ def redis() -> Iterator[str]:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A PostgreSQL server that trusts everybody; the folder of its Unix socket."""
+    """A PostgreSQL server without passwords; the folder of its Unix socket."""
     programs = _postgres_programs()
     with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
         identity: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _ordinary_user() -> pwd.struct_passwd:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise RuntimeError("there is neither a user postgres nor nobody to run PostgreSQL as")
+    raise RuntimeError("PostgreSQL needs a user: neither of these exists")
 
 
 @contextlib.contextmanager

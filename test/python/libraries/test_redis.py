@@ -69,7 +69,7 @@ async def test_cancelled_wait(loop, redis_socket):
 
 async def test_server_that_is_not_there(loop, tmp_path):
     once = Retry(NoBackoff(), 0)
-    path = str(tmp_path / "nobody")
+    path = str(tmp_path / "no server")
     async with redis.asyncio.Redis(unix_socket_path=path, retry=once) as client:
         with pytest.raises(redis.exceptions.ConnectionError):
             await client.ping()

@@ -16,7 +16,7 @@ from connections import Recorder, connected, eventually
 async def test_number_used_again(loop):
     """The new owner of a number gets its events, and the old callback none.
 
-    asyncio's own loop takes the new fd for the old one and never hears of it.
+    asyncio's own loop takes the new fd for the old one and never reports it.
     """
     for _ in range(50):
         near, far = socket.socketpair()
@@ -62,7 +62,7 @@ async def test_removed_after_closing(loop):
 
 @pytest.mark.parametrize("kind", ["reader", "writer"])
 async def test_the_object_removed_after_closing(loop, kind):
-    """As anyio does when a UNIX stream is closed while somebody waits for it."""
+    """As anyio does when a UNIX stream is closed while a task waits for it."""
     add, remove = (getattr(loop, f"{action}_{kind}") for action in ("add", "remove"))
     near, far = socket.socketpair()
     add(near, lambda: None)
@@ -94,7 +94,7 @@ async def test_the_object_removed_after_its_number_became_a_transports(loop):
 
 
 async def test_a_watched_file_lives(loop):
-    """Until it is removed, though nobody else has it."""
+    """Until it is removed, though nothing else refers to it."""
     near, far = socket.socketpair()
     told, alive = asyncio.Event(), weakref.ref(near)
     number = near.fileno()
@@ -111,7 +111,7 @@ async def test_a_watched_file_lives(loop):
 
 
 async def test_duplicate_keeps_the_file_open(loop):
-    """A dup of a closed socket keeps the kernel's entry alive; its events concern nobody."""
+    """A dup of a closed socket keeps the kernel's entry alive; its events are dropped."""
     near, far = socket.socketpair()
     copy = os.dup(near.fileno())
     called = []

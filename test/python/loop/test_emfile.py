@@ -86,7 +86,7 @@ async def test_client_out_of_fds(loop, short_of_fds):
 
 
 async def test_sleeps_end_without_fds(loop, short_of_fds):
-    """A loop that could not make the timerfd it wanted to park with slept for ever."""
+    """A loop that could not make the timerfd it wanted to park with slept forever."""
     short_of_fds()
     for milliseconds in range(18, 28):
         await asyncio.sleep(milliseconds / 1000)
@@ -111,7 +111,7 @@ def test_no_fd_for_a_new_loop(loop, short_of_fds):
 
 def test_child_of_a_loop_without_fds(loop):
     """Two fds are enough to start a child. They were not enough to watch it, by a pidfd and with
-    what a loop needs for its first fd: the program got an OSError, and nobody had the child."""
+    what a loop needs for its first fd: the program got an OSError, and the child was left without an owner."""
 
     async def exit_code() -> int:
         process = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")

@@ -12,7 +12,7 @@ import pytest
 
 
 def test_2000_loops_one_after_another(loop):
-    """A closed loop has no fd, though somebody still has the object."""
+    """A closed loop has no fd, even while the object is still referenced."""
     before = leaks.open_fds()
     kept = []
     for _ in range(2000):
@@ -204,7 +204,7 @@ NOT_IN_OUR_DICT = {"_ready", "_scheduled", "_transports", "_ssock", "_csock", "_
 
 @pytest.mark.ours
 def test_it_begins_with_all_that_asyncios_loop_begins_with(loop):
-    """Which is written down anew, because asyncio's own takes longer."""
+    """`__init__` is our own, because asyncio's takes longer."""
     theirs = asyncio.SelectorEventLoop()
     try:
         # While it runs, in a test.

@@ -1,5 +1,5 @@
 """What a protocol is given is its own: memory of a message that was not kept is used for the next
-one, and nobody must notice.
+one, which must not be noticeable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do signals reach the loops that want them, and nobody else?"""
+"""Do signals reach the loops that want them, and no others?"""
 
 from __future__ import annotations
 
@@ -456,7 +456,7 @@ time.sleep(1000)
 
 
 def test_handler_of_the_nodes_owner_stays(tmp_path: Path) -> None:
-    """Somebody has replaced OTP's handler: theirs hears of signals, and stays when we go."""
+    """A program has replaced OTP's handler: it still gets signals, and stays when we go."""
     program = f"""{PREAMBLE}
 erlang_loop.run(hear(signal.SIGTERM))
 """

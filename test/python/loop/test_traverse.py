@@ -17,7 +17,7 @@ from command import ROOT
 
 SOURCES = ROOT / "native" / "py_nif" / "src"
 
-#: Field: why nobody visits it.
+#: Field: why it is not visited.
 EXEMPT = {
     "DatagramTransport.peers": "tuples of str and int",
     "PyMailbox.mailbox": "shared with Erlang",

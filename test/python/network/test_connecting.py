@@ -19,7 +19,7 @@ def listener():
 
 @pytest.fixture
 def unused_port():
-    """Bound by somebody who does not listen."""
+    """Bound, but not listening."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield sock.getsockname()[1]

@@ -28,7 +28,7 @@ async def test_socket_of_either_side(loop, side):
         assert shown.getpeername() == transport.get_extra_info("peername")
         assert (shown.family, shown.type) == (socket.AF_INET, socket.SOCK_STREAM)
         assert shown.gettimeout() == 0
-        # Both ways, also after somebody has looked.
+        # Both ways, also after it was read.
         ends[0].transport.write(b"down")
         assert await ends[1].received(4) == b"down"
         ends[1].transport.write(b"up")
@@ -44,7 +44,7 @@ async def test_after_the_end(loop, side):
         transport.close()
         await ends[side].lost
         await eventually(lambda: transport._sock is None)
-        # Nobody had asked before.
+        # It was not created before.
         assert transport.get_extra_info("sockname") == own
         assert transport.get_extra_info("peername") == peer
         shown = transport.get_extra_info("socket")
@@ -249,7 +249,7 @@ async def test_buffers_that_cannot_be_used(loop, buffer, message, unhandled):
 
 
 async def test_buffer_is_given_back(loop):
-    """A protocol may resize its buffer as soon as it is told what is in it."""
+    """A protocol may resize its buffer as soon as buffer_updated() is called."""
 
     class Growing(Buffered):
         def buffer_updated(self, nbytes: int) -> None:

@@ -92,7 +92,7 @@ async def test_eof_of_streams(loop):
 
 
 async def test_half_open_does_not_spin(loop):
-    """After the peer's end of file the fd is readable for ever; the loop must not care."""
+    """After the peer's end of file the fd is readable forever; the loop must not care."""
     async with connected(server_factory=HalfOpen, client_factory=Recorder) as (server, client):
         client.transport.write_eof()
         await server.eof

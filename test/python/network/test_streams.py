@@ -1,4 +1,4 @@
-"""asyncio's streams: the same data, limits and ends, whoever feeds the reader."""
+"""asyncio's streams: the same data, limits and ends, however the reader is fed."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ async def test_a_single_write_goes_out_at_once_again(loop):
         with sock:
             client.transport.pause_reading()
             server.transport.write(b"alone")
-            # In the same callback: nobody has flushed anything.
+            # In the same callback: nothing was flushed yet.
             assert sock.recv(10) == b"alone"
 
 

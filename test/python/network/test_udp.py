@@ -65,7 +65,7 @@ async def test_each_peer_gets_its_answers(loop):
                     peer.sendto(b"%d" % index, ("127.0.0.1", port))
                     data, sender = await served.received.get()
                     assert (int(data), sender) == (index, peer.getsockname())
-                    # As it came, or as somebody else would write it.
+                    # As it came, or in another spelling.
                     server.sendto(data, sender if number % 2 else (sender[0], sender[1]))
                     assert await loop.sock_recv(peer, 100) == data
 
@@ -253,7 +253,7 @@ async def test_nothing_arrives_after_close(loop, last):
 
 
 async def test_flow_control(loop, short_path):
-    """A Unix socket that nobody reads blocks, so the transport's queue grows and pauses us."""
+    """A Unix socket without a reader blocks, so the transport's queue grows and pauses us."""
     paused, resumed = asyncio.Event(), asyncio.Event()
 
     class Paused(Datagrams):

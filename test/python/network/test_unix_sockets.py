@@ -92,7 +92,7 @@ async def test_peer_credentials(loop, short_path):
 
 
 async def test_only_sockets_are_replaced(loop, short_path):
-    """A file, a folder or a FIFO at the path is somebody's, and stays."""
+    """A file, a folder or a FIFO at the path belongs to another program, and stays."""
     file = short_path / "file"
     file.write_text("precious")
     folder = short_path / "folder"

@@ -17,7 +17,7 @@ from erlang_loop import _native
 
 STUB = ast.parse(Path(erlang_loop.__file__).with_name("_native.pyi").read_text())
 
-#: In the module, but nobody's business.
+#: In the module, but private.
 UNLISTED = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "__all__"}
 #: `__class__`: native transports answer asyncio's class, so that isinstance says yes.
 UNLISTED_IN_CLASSES = {"__class__"}

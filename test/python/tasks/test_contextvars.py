@@ -1,4 +1,4 @@
-"""Context variables: does each callback see those of whoever asked for it?"""
+"""Context variables: does each callback see those of the code that scheduled it?"""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_exception_handler_that_leaves(loop):
 
 
 def test_task_factory(loop):
-    """Whoever wanted the task gets the error."""
+    """The code that creates the task gets the error."""
 
     def factory(_loop, _coroutine, **_options):
         raise OursError

@@ -98,7 +98,7 @@ async def test_a_full_disk(loop):
 
 
 def test_threads_that_post_to_a_closing_loop(loop_name, nothing_left):
-    """Whatever they post either runs or is refused; nobody hangs and nothing is left open."""
+    """Whatever they post either runs or is refused; nothing hangs and nothing is left open."""
     for _ in range(30):
         close_while_posted_to(LOOPS[loop_name])
 

@@ -108,7 +108,7 @@ def test_closed_loop_takes_none(loop):
 
 
 async def test_all_tasks(loop):
-    """Those that have not ended, whoever made them."""
+    """Those that have not ended, however they were created."""
     before = asyncio.all_tasks()
     assert asyncio.current_task() in before
     tasks = {loop.create_task(value(1)), asyncio.ensure_future(value(2))}

@@ -1,6 +1,6 @@
 """Copies of the node: what `os.fork` makes, and `multiprocessing` if told to.
 
-In a copy there is no Erlang VM, only Python. A loop made there once waited for the VM for ever;
+In a copy there is no Erlang VM, only Python. A loop made there once waited for the VM forever;
 now it waits by itself.
 """
 

@@ -35,7 +35,7 @@ def test_importing_us_enables_no_gil() -> None:
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_callbacks_of_two_loops_run_at_the_same_moment(isolated: bool) -> None:
-    """Each computes until the other does: with a GIL that nobody gives away none would end."""
+    """Each computes until the other does: with a GIL that is never released none would end."""
     running = [False, False]
 
     def run(number: int) -> int:

@@ -44,7 +44,7 @@ async def test_write_eof(loop):
 
 
 async def test_reader_that_leaves(loop):
-    """The writer hears of it at once, though it does not write."""
+    """The writer is notified at once, though it does not write."""
     read, write = os.pipe()
     writer = await writing(loop, write)
     os.close(read)

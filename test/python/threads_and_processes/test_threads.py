@@ -86,7 +86,7 @@ def test_shared_loop_has_no_handle(loop):
 
 @pytest.mark.ours
 def test_isolated_loops_closed_at_once():
-    """Each is closed before its Erlang process has come; nobody complains of that."""
+    """Each is closed before its Erlang process has come; that causes no error."""
     program = """
 from erlang_loop import ErlangEventLoop
 for _ in range(200):

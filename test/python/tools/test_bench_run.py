@@ -75,7 +75,7 @@ def test_partial_run_leaves_the_page_alone(printed):
 
 @pytest.mark.parametrize(("times_better", "code"), [(1e-6, 0), (1e6, 1)])
 def test_check(tmp_path, times_better, code):
-    """Against a baseline that asks for little, and against one that nobody can reach."""
+    """Against a baseline that asks for little, and against one that is out of reach."""
     path = tmp_path / "baseline.json"
     ratios = {"any": {"task_switch": {"asyncio": times_better}}}
     # Of another compiler, so that no instructions are counted: that takes minutes.

@@ -222,7 +222,7 @@ async def test_a_monitor_leaves_no_message(loop: asyncio.AbstractEventLoop) -> N
     actor = erlang.spawn(echo)
     async with erlang.monitor(actor):
         erlang.send(actor, "stop")
-        # The message has come when another process is told of the same death, asked for later.
+        # The message arrives before that of a later monitor of the same process.
         while is_alive(actor):
             await asyncio.sleep(0)
     erlang.send(erlang.self(), "next")
@@ -232,8 +232,8 @@ async def test_a_monitor_leaves_no_message(loop: asyncio.AbstractEventLoop) -> N
 async def test_a_monitor_of_a_name(loop: asyncio.AbstractEventLoop) -> None:
     async with erlang.monitor("init") as ref:
         assert isinstance(ref, erlang.Ref)
-    nobody = Atom("test_erlang_actors_nobody")
-    async with erlang.monitor(nobody):
+    missing = Atom("test_erlang_actors_missing")
+    async with erlang.monitor(missing):
         message = await erlang.async_receive(timeout=20)
     assert message[0] == "DOWN"
     assert message[4] == "noproc"
@@ -253,7 +253,7 @@ async def test_a_link_breaks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def test_a_link_to_a_dead_process(loop: asyncio.AbstractEventLoop) -> None:
-    """Its death may be told of while the link is being made: each time it is the same error."""
+    """The process may die while the link is created: each time it is the same error."""
     dead = erlang.call("erlang", "self")
     for _ in range(200):
         with pytest.raises(erlang.Error, match="exit: noproc"):
@@ -284,7 +284,7 @@ async def test_links_in_links(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def test_cancelling_inside_a_link(loop: asyncio.AbstractEventLoop) -> None:
-    """Somebody else cancels the task: that is no death."""
+    """Another task cancels it: that is not a death."""
     actor = erlang.spawn(echo)
     linked = asyncio.Event()
 

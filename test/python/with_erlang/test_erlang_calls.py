@@ -25,7 +25,7 @@ def test_a_thread_asks() -> None:
 
 
 async def test_a_task_asks(loop: asyncio.AbstractEventLoop) -> None:
-    """On both loops: asyncio's own is told by call_soon_threadsafe."""
+    """On both loops: asyncio's own is woken by call_soon_threadsafe."""
     assert await erlang.async_call("lists", "reverse", [[1, 2, 3]]) == [3, 2, 1]
     answers = await asyncio.gather(*[erlang.async_call("erlang", "abs", [-n]) for n in range(500)])
     assert answers == list(range(500))
@@ -190,7 +190,7 @@ def test_async_call_without_a_loop() -> None:
 
 
 def test_a_loop_that_is_closed_while_erlang_works() -> None:
-    """Its answer has nowhere to go, and harms nobody."""
+    """Its reply has no receiver and is dropped."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(erlang.async_call("timer", "sleep", [20]))
     loop.run_until_complete(asyncio.sleep(0))

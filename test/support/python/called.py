@@ -232,7 +232,7 @@ def nobody_arrived() -> None:
 
 
 def everybody_arrived() -> None:
-    """Nobody waits in meet_at_the_end() any more."""
+    """No thread waits in meet_at_the_end() any more."""
     global _arrived
     _arrived = 1_000_000
 
@@ -278,7 +278,7 @@ def forget_coroutine() -> str:
 
 
 def hide_coroutine() -> list[Any]:
-    """Answers a coroutine where nobody looks for one."""
+    """Returns a coroutine where none is expected."""
     return [add_later(1, 2)]
 
 
@@ -392,7 +392,7 @@ def block() -> str:
 
 
 def is_blocked() -> bool:
-    """Whether somebody is in block()."""
+    """Whether a thread is in block()."""
     return _blocked > 0
 
 
@@ -488,7 +488,7 @@ async def stop_loop() -> None:
 
 
 async def stop_loop_and_note(event: str) -> None:
-    """A callback waits for the turn after the one in which the loop is told to stop."""
+    """A callback waits for the turn after the one that calls stop()."""
     loop = asyncio.get_running_loop()
     loop.call_soon(loop.call_soon, note, event)
     loop.stop()

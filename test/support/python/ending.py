@@ -80,7 +80,7 @@ def slow_pid(_):
 
 
 async def talk_tls():
-    """A server and five clients, which connect and talk without end."""
+    """A server and five clients, which connect and talk endlessly."""
     server_side, client_side = tls(ssl.PROTOCOL_TLS_SERVER), tls(ssl.PROTOCOL_TLS_CLIENT)
     server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=server_side)
     port = server.sockets[0].getsockname()[1]
@@ -92,7 +92,7 @@ talkers = []
 
 
 def tls(protocol):
-    """Without certificates: nobody is to be trusted here."""
+    """Without verifying certificates."""
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,6 +1,6 @@
 """For py_fork_SUITE: functions that fork, and whose children go different ways.
 
-A child shares the node's memory as it was, not as it becomes: what happens twice is told by a pipe.
+A child shares the node's memory as it was, not as it becomes: a pipe shows what happens twice.
 """
 
 from __future__ import annotations

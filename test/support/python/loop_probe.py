@@ -68,7 +68,7 @@ async def end_with_a_nap(seconds: float) -> None:
         _napping -= 1
 
 
-def napping() -> int:
+def sleeping() -> int:
     """How many of these have not ended."""
     return _napping
 
@@ -89,7 +89,7 @@ async def is_running_elsewhere(name: str) -> bool:
 
 
 async def call_there(name: str) -> bool:
-    """Runs a callback on another loop, and hears of it."""
+    """Runs a callback on another loop and waits for it."""
     here = asyncio.get_running_loop()
     done: asyncio.Future[bool] = here.create_future()
 
@@ -166,7 +166,7 @@ async def wait_for_byte(fd: int) -> bytes:
 
 
 async def write_times(count: int) -> None:
-    """A writer beside a reader is told `count` times, though nothing else happens on the loop."""
+    """A writer beside a reader is called `count` times, though nothing else happens on the loop."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)

@@ -104,7 +104,7 @@ def is_libpython_global() -> int:
 
 
 def start_threads(count: str) -> int:
-    """Threads that run and threads that sleep, and that nobody joins."""
+    """Threads that run and threads that sleep, and that are never joined."""
 
     def busy() -> None:
         while True:

@@ -160,7 +160,7 @@ async def fail_in_callback() -> None:
 
 async def fail_in_forgotten_task() -> None:
     async def inner() -> None:
-        raise ValueError("nobody asked")
+        raise ValueError("unasked")
 
     task = asyncio.ensure_future(inner())
     await asyncio.wait([task])

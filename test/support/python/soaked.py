@@ -112,8 +112,8 @@ def loops(count: int) -> int:
 async def at_once(port: int, count: int) -> int:
     """That many connections, all open before the first is used; how many echoed three messages."""
     gate = asyncio.Semaphore(500)
-    everybody = [asyncio.ensure_future(_open(port, gate)) for _ in range(count)]
-    streams = [await opened for opened in everybody]
+    everyone = [asyncio.ensure_future(_open(port, gate)) for _ in range(count)]
+    streams = [await opened for opened in everyone]
     counts = await asyncio.gather(*(_three(*stream) for stream in streams))
     for _reader, writer in streams:
         writer.close()
@@ -124,10 +124,10 @@ async def beyond_the_limit(port: int, count: int) -> int:
     """That many connections to a server that has fds for fewer. Those that are served leave, then
     the others must be. How many were served at first.
     """
-    everybody = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
-    asked = {asyncio.ensure_future(_three(*stream)): stream for stream in everybody}
+    everyone = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    asked = {asyncio.ensure_future(_three(*stream)): stream for stream in everyone}
     # The server takes connections in the order of their coming: it has all it can when the
-    # one that is served last has been, and after it nobody is.
+    # one that is served last has been, and no other after it.
     served: set[asyncio.Future[bool]] = set()
     waiting = set(asked)
     while waiting:

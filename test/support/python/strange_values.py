@@ -172,7 +172,7 @@ def leaf(rng: random.Random) -> Any:
         released,
         lambda: memoryview(bytearray(24)).cast("d"),
         lambda: Atom("ok"),
-        lambda: str.__new__(Atom, "nobody made this atom either"),
+        lambda: str.__new__(Atom, "no such atom either"),
         lambda: BitString(b"\xa0", 3),
         lambda: Handle(leaf),
         lambda: rng.choice(

@@ -50,7 +50,7 @@ def plain_count(n: int, start: int = 0) -> Iterator[int]:
 
 
 async def tracked(name: str) -> AsyncIterator[int]:
-    """Without end; notes how it ended."""
+    """Endless; notes how it ended."""
     _opened()
     number = 0
     try:
