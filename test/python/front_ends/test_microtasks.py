@@ -136,7 +136,7 @@ async def test_an_exception_is_reported_and_the_rest_runs(loop, unhandled):
     assert isinstance(unhandled.pop()["exception"], ValueError)
 
 
-async def test_one_that_feeds_itself_for_ever(loop, unhandled):
+async def test_one_that_queues_itself_forever(loop, unhandled):
     """The error is raised in the microtask itself, and the loop goes on."""
     runs = 0
 

@@ -111,7 +111,7 @@ def test_no_fd_for_a_new_loop(loop, short_of_fds):
 
 def test_child_of_a_loop_without_fds(loop):
     """Two fds are enough to start a child. They were not enough to watch it, by a pidfd and with
-    what a loop needs for its first fd: the program got an OSError, and the child was left without an owner."""
+    what a loop needs for its first fd: the program got an OSError, and the child had no owner."""
 
     async def exit_code() -> int:
         process = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")

@@ -176,7 +176,7 @@ async def turns(count: int = 3) -> None:
 
 
 def test_clock_of_the_program(loop):
-    """Timers go by `loop.time`, also if it was replaced: aiohttp's tests, and many others, put a clock of
+    """Timers use `loop.time`, also if replaced: aiohttp's tests, and many others, put a clock of
     their own there and move it. Ours went by the system's clock, and nothing was ever due.
     """
     now = loop.time()

@@ -1,4 +1,4 @@
-"""`erlang_asyncio`: is it asyncio, on our loop and everywhere, and does `sleep` never block the loop?"""
+"""`erlang_asyncio`: is it asyncio, on every loop, and does `sleep` never block the loop?"""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ pub fn queue_microtask(slf: &Bound<'_, Loop>, handle: Py<Handle>) -> PyResult<()
             });
     if let Some((_handle, limit)) = refused {
         return Err(PyRuntimeError::new_err(format!(
-            "the microtasks of one callback have queued {limit} more: does one queue \
-             itself endlessly?"
+            "the microtasks of one callback have queued {limit} more: does one queue itself \
+             endlessly? Until they end the loop does nothing else; use call_soon for work that goes on"
         )));
     }
     this.priorities.any.set(py, true);
