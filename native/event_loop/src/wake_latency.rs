@@ -1,6 +1,7 @@
 //! How late the kernel wakes a thread for its deadlines, measured from earlier wake-ups: a sleep
 //! with a deadline ends this much earlier, and the thread spins for the rest. The native library's
-//! waiting uses it.
+//! waiting uses it. It keeps `asyncio.sleep(0.001)` less than half as late as uvloop's, which the loop
+//! promises: 7 us after its time instead of 80 (`bench/`: sleep_1ms).
 //!
 //! A sleeping CPU takes a while to wake, 40 to 80 us on a virtual machine, which the kernel's
 //! timers do not include. Spinning for the longest such time would take a twentieth of a CPU for

@@ -3,7 +3,10 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
 
 use super::address::Address;
 
@@ -27,65 +30,49 @@ pub fn answer(result: isize) -> Result<usize, Stop> {
     }
 }
 
+fn done<T>(result: rustix::io::Result<T>) -> Result<T, Stop> {
+    result.map_err(|error| match error {
+        Errno::AGAIN | Errno::INTR => Stop::WouldBlock,
+        error => Stop::Failed(error.raw_os_error()),
+    })
+}
+
+/// The fd for the time of a call; an error for -1, which a closed transport has.
+fn open(fd: &RawFd) -> rustix::io::Result<BorrowedFd<'_>> {
+    match *fd {
+        // SAFETY: not -1, and the number is only passed to the kernel, which refuses one that is
+        // not open.
+        0.. => Ok(unsafe { BorrowedFd::borrow_raw(*fd) }),
+        _ => Err(Errno::BADF),
+    }
+}
+
 fn last_error() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
+/// The system call itself, through rustix: glibc's function has two atomic operations more, for
+/// threads that may be cancelled, which ours are not.
 pub fn recv(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
-    // SAFETY: the buffer is exclusively ours and has the given length.
-    answer(unsafe { kernel_recv(fd, buffer.as_mut_ptr(), buffer.len()) })
-}
-
-/// `recv` without what glibc does for threads that may be cancelled, which ours are not: two atomic
-/// operations per call.
-#[cfg(target_os = "linux")]
-unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
-    let nobody = std::ptr::null_mut::<u8>();
-    // SAFETY: as for `recv`, ensured by the caller.
-    unsafe { libc::syscall(libc::SYS_recvfrom, fd, memory, length, 0, nobody, nobody) as isize }
-}
-
-#[cfg(not(target_os = "linux"))]
-unsafe fn kernel_recv(fd: RawFd, memory: *mut u8, length: usize) -> isize {
-    // SAFETY: ensured by the caller.
-    unsafe { libc::recv(fd, memory.cast(), length, 0) }
-}
-
-/// As [`kernel_recv`], for `send`. MSG_NOSIGNAL: a closed peer is an error, not a signal to the VM.
-#[cfg(target_os = "linux")]
-unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
-    let (flags, nobody) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
-    // SAFETY: as for `send`, ensured by the caller.
-    unsafe { libc::syscall(libc::SYS_sendto, fd, memory, length, flags, nobody, 0) as isize }
-}
-
-#[cfg(not(target_os = "linux"))]
-unsafe fn kernel_send(fd: RawFd, memory: *const u8, length: usize) -> isize {
-    // SAFETY: ensured by the caller.
-    unsafe { libc::send(fd, memory.cast(), length, libc::MSG_NOSIGNAL) }
+    let received = open(&fd).and_then(|fd| net::recv(fd, buffer, RecvFlags::empty()));
+    done(received).map(|(count, _)| count)
 }
 
 /// As `recv`, for a socket of the program, which may be blocking.
 pub fn recv_nowait(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Stop> {
-    let flags = libc::MSG_DONTWAIT;
-    // SAFETY: as in `recv`.
-    answer(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+    let received = open(&fd).and_then(|fd| net::recv(fd, buffer, RecvFlags::DONTWAIT));
+    done(received).map(|(count, _)| count)
 }
 
 /// Receives into memory of a Python object. Returns what was received.
 pub fn recv_into(fd: RawFd, memory: &mut [MaybeUninit<u8>]) -> Result<&mut [u8], Stop> {
-    let first = memory.as_mut_ptr().cast();
-    // SAFETY: the memory is exclusively ours and has the given length; the kernel has written as
-    // many bytes as it returns.
-    unsafe {
-        let count = answer(kernel_recv(fd, first, memory.len()))?;
-        Ok(std::slice::from_raw_parts_mut(first, count))
-    }
+    let received = open(&fd).and_then(|fd| net::recv(fd, memory, RecvFlags::empty()));
+    done(received).map(|((received, _), _)| received)
 }
 
+/// NOSIGNAL: a closed peer is an error, not a signal to the VM.
 pub fn send(fd: RawFd, data: &[u8]) -> Result<usize, Stop> {
-    // SAFETY: only reads the data, which has the given length.
-    answer(unsafe { kernel_send(fd, data.as_ptr(), data.len()) })
+    done(open(&fd).and_then(|fd| net::send(fd, data, SendFlags::NOSIGNAL)))
 }
 
 /// Sends the pieces in one call.
@@ -100,27 +87,14 @@ pub fn send_pieces(fd: RawFd, pieces: &[io::IoSlice<'_>]) -> Result<usize, Stop>
 }
 
 pub fn shutdown_write(fd: RawFd) -> Result<(), i32> {
-    // SAFETY: no memory involved.
-    match unsafe { libc::shutdown(fd, libc::SHUT_WR) } {
-        0 => Ok(()),
-        _ => Err(last_error()),
-    }
+    let done = open(&fd).and_then(|fd| net::shutdown(fd, Shutdown::Write));
+    done.map_err(Errno::raw_os_error)
 }
 
 /// Makes the socket send small pieces at once, as asyncio does; a socket that is not TCP rejects
 /// this, which is fine.
 pub fn set_nodelay(fd: RawFd) {
-    let on: libc::c_int = 1;
-    // SAFETY: the option's value is an int, as its length says.
-    unsafe {
-        libc::setsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
+    let _ = open(&fd).and_then(|fd| sockopt::set_tcp_nodelay(fd, true));
 }
 
 /// Receives a datagram and its sender's address.
