@@ -61,6 +61,7 @@ peer_down({signal, Signal}) -> io_lib:format("signal ~tp", [Signal]);
 peer_down({exit, Code}) -> io_lib:format("exit code ~b", [Code]);
 peer_down(noconnection) -> "the connection to its node was lost";
 peer_down(hung) -> "it did not respond, and was killed after kill_after";
+peer_down({limit, max_rss}) -> "it used more memory than max_rss";
 peer_down(start_timeout) -> "it was not up within start_timeout";
 peer_down(Why) -> io_lib:format("~tp", [Why]).
 

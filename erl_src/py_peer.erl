@@ -11,7 +11,7 @@
 %%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}';</li>
 %% <li>from the port of the operating system process: lines of output and its exit status;</li>
 %% <li>from callers: `{py_demand, Id, Count}';</li>
-%% <li>from its guard, `py_peer_guard', which then kills the process: `py_hung';</li>
+%% <li>from its guard, `py_peer_guard', which then kills the process: `{py_killed, Why}';</li>
 %% <li>`{py_peer_log, Event}': what the peer's `logger' logs.</li>
 %% </ul>
 -module(py_peer).
@@ -33,8 +33,8 @@
     guard :: undefined | pid(),
     %% Which requests have begun; only for a process of ours.
     ledger = none :: py_nif:ledger() | none,
-    %% Whether the guard kills the process because it hangs.
-    hung = false :: boolean(),
+    %% Why the guard kills the process.
+    killed = no :: no | {yes, py_peer_guard:reason()},
     %% Streams, with their consumers.
     streams = #{} :: #{Id :: reference() => {py_remote:stream(), pid()}},
     %% Milliseconds that tasks have to end.
@@ -109,7 +109,7 @@ start({peer, Peer}, Options, State) ->
         ok ->
             case py_peer_node:open(State#state.name, Peer, Agent) of
                 {ok, #{node := Node, os_pid := OsPid} = Opened} ->
-                    Guard = py_peer_guard:start(self(), OsPid, maps:get(kill_after, Peer)),
+                    Guard = py_peer_guard:start(self(), OsPid, Peer),
                     Timer = start_timer(maps:get(start_timeout, Peer)),
                     wait_up(Timer, State#state{
                         node = Node, process = Opened, guard = Guard, ledger = Ledger
@@ -149,7 +149,9 @@ wait_up(Timer, #state{process = Process, agent_monitor = Monitor} = State) ->
         {py_peer_up, Agent, {error, Reason}} when Agent =:= State#state.agent ->
             {error, failed(Reason, State)};
         {Port, {exit_status, Status}} ->
-            {error, {peer_down, py_peer_node:reason(Status)}};
+            {error, {peer_down, why(Status, State)}};
+        {py_killed, Why} ->
+            wait_up(Timer, State#state{killed = {yes, Why}});
         {Port, {data, Line}} ->
             ok = printed(Line, State),
             wait_up(Timer, State);
@@ -233,8 +235,8 @@ handle_info({py_stream_started, Id, From, Refused}, #state{streams = Streams} = 
 handle_info({py_demand, Id, Count}, #state{agent = Agent, streams = Streams} = State) ->
     _ = [Agent ! {py_demand, Id, Count} || is_map_key(Id, Streams)],
     {noreply, State};
-handle_info(py_hung, State) ->
-    {noreply, State#state{hung = true}};
+handle_info({py_killed, Why}, State) ->
+    {noreply, State#state{killed = {yes, Why}}};
 handle_info({py_peer_log, Event}, State) ->
     ok = py_peer_log:pass_on(Event, State#state.name),
     {noreply, State};
@@ -260,7 +262,7 @@ handle_info(Message, State) ->
     ?LOG_WARNING("~p: unknown message ~p", [State#state.name, Message]),
     {noreply, State}.
 
-why(_Status, #state{hung = true}) -> hung;
+why(_Status, #state{killed = {yes, Why}}) -> Why;
 why(Status, _State) -> py_peer_node:reason(Status).
 
 stream_event(Id, Event, #state{streams = Streams} = State) ->
@@ -298,8 +300,8 @@ close(OsPid, Patience, #state{process = #{port := Port}} = State) ->
     receive
         {Port, {exit_status, Status}} ->
             why(Status, State);
-        py_hung ->
-            close(OsPid, Patience, State#state{hung = true});
+        {py_killed, Why} ->
+            close(OsPid, Patience, State#state{killed = {yes, Why}});
         {Port, {data, Line}} ->
             ok = printed(Line, State),
             close(OsPid, Patience, State)

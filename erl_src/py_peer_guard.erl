@@ -1,5 +1,6 @@
 %% @private
-%% @doc Ends the operating system process of a peer that hangs, or that outlives its proxy. There is
+%% @doc Ends the operating system process of a peer that hangs, that uses more memory than it may, or
+%% that outlives its proxy. There is
 %% one for each peer, beside the proxy, which may be blocked in sending to a peer that does not read.
 %%
 %% Takes these messages:
@@ -28,6 +29,7 @@
     %% When the operating system process was started: others may get its number.
     born :: undefined | binary(),
     kill_after :: timeout(),
+    max_rss :: pos_integer() | infinity,
     agent :: undefined | pid(),
     %% The timer of the check that is being made.
     check :: undefined | reference(),
@@ -35,19 +37,28 @@
     next :: undefined | reference()
 }).
 
+-type reason() :: hung | {limit, max_rss}.
+-export_type([reason/0]).
+
+%% How often the memory of a peer is checked, in milliseconds.
+-define(MEMORY_MS, 500).
 %% Milliseconds that the peer may take to end after its proxy.
 -define(END_MS, 2000).
 
 %% @doc Not linked: it outlives the proxy, which is the calling process.
--spec start(pid(), pos_integer(), timeout()) -> pid().
-start(Proxy, OsPid, KillAfter) ->
-    {ok, Pid} = gen_server:start(?MODULE, {Proxy, OsPid, KillAfter}, []),
+-spec start(pid(), pos_integer(), py_peer_options:options()) -> pid().
+start(Proxy, OsPid, Peer) ->
+    {ok, Pid} = gen_server:start(?MODULE, {Proxy, OsPid, Peer}, []),
     Pid.
 
--spec init({pid(), pos_integer(), timeout()}) -> {ok, #state{}}.
-init({Proxy, OsPid, KillAfter}) ->
+-spec init({pid(), pos_integer(), py_peer_options:options()}) -> {ok, #state{}}.
+init({Proxy, OsPid, #{kill_after := KillAfter, limits := Limits}}) ->
     _ = monitor(process, Proxy),
-    {ok, #state{proxy = Proxy, os_pid = OsPid, born = born(OsPid), kill_after = KillAfter}}.
+    MaxRss = maps:get(max_rss, Limits, infinity),
+    _ = [check_memory() || MaxRss =/= infinity],
+    {ok, #state{
+        proxy = Proxy, os_pid = OsPid, born = born(OsPid), kill_after = KillAfter, max_rss = MaxRss
+    }}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, {error, unknown_call}, #state{}}.
 handle_call(Call, {From, _}, State) ->
@@ -78,12 +89,18 @@ handle_info({py_well, Check}, #state{check = Check, next = Next} = State) ->
 %% It arrived together with the end of its timer.
 handle_info({py_well, _}, State) ->
     {noreply, State};
-handle_info({timeout, Check, hung}, #state{check = Check, proxy = Proxy} = State) ->
-    Proxy ! py_hung,
-    ok = kill(State),
-    {noreply, State};
+handle_info({timeout, Check, hung}, #state{check = Check} = State) ->
+    {noreply, kill(hung, State)};
 handle_info({timeout, _, hung}, State) ->
     {noreply, State};
+handle_info({timeout, _, memory}, #state{os_pid = OsPid, max_rss = MaxRss} = State) ->
+    case rss(OsPid) > MaxRss of
+        true ->
+            {noreply, kill({limit, max_rss}, State)};
+        false ->
+            _ = check_memory(),
+            {noreply, State}
+    end;
 handle_info({'DOWN', _, process, Proxy, _}, #state{proxy = Proxy} = State) ->
     case runs(State) of
         true ->
@@ -103,6 +120,26 @@ check(Token, #state{agent = Agent, kill_after = After} = State) ->
     Check = erlang:start_timer(After, self(), hung),
     ok = py_remote:send(Agent, {py_check, Check, Token, self()}),
     State#state{check = Check}.
+
+check_memory() ->
+    erlang:start_timer(?MEMORY_MS, self(), memory).
+
+%% Bytes; 0 if the process has ended.
+rss(OsPid) ->
+    case file:read_file(["/proc/", integer_to_list(OsPid), "/status"]) of
+        {ok, Text} ->
+            case re:run(Text, "VmRSS:\\s*(\\d+) kB", [{capture, all_but_first, binary}]) of
+                {match, [Kilobytes]} -> 1024 * binary_to_integer(Kilobytes);
+                nomatch -> 0
+            end;
+        {error, _} ->
+            0
+    end.
+
+kill(Why, #state{proxy = Proxy} = State) ->
+    Proxy ! {py_killed, Why},
+    ok = kill(State),
+    State.
 
 kill(#state{os_pid = OsPid} = State) ->
     _ = [py_peer_node:kill(OsPid) || runs(State)],

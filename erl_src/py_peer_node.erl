@@ -61,15 +61,16 @@ distribute() ->
 %% @doc Starts the process. The calling process gets the port's messages: lines that the peer
 %% prints, and its exit status.
 -spec open(atom(), map(), py_peer_agent:config()) -> {ok, opened()} | {error, term()}.
-open(Name, #{args := Args, env := Env, settings := Settings}, Agent) ->
+open(Name, #{args := Args, env := Env, settings := Settings, limits := Limits}, Agent) ->
     Label = label(Name),
     Node = node_name(Label),
     Cookie = cookie(),
     true = erlang:set_cookie(Node, Cookie),
     case py_peer_link:listen(Node) of
         {ok, Listener, TcpPort} ->
-            Port = open_port({spawn_executable, erl()}, [
-                {args, arguments(Label) ++ Args},
+            {Program, Before} = limited(Limits),
+            Port = open_port({spawn_executable, Program}, [
+                {args, Before ++ arguments(Label) ++ Args},
                 {env, environment() ++ Env},
                 {line, 4096}, binary, exit_status, stderr_to_stdout, hide
             ]),
@@ -96,6 +97,17 @@ open(Name, #{args := Args, env := Env, settings := Settings}, Agent) ->
         {error, Reason} ->
             {error, {peer_down, {listen, Reason}}}
     end.
+
+%% A shell sets limits and becomes `erl', in the same operating system process. At a soft limit of
+%% CPU time the kernel sends SIGXCPU, at a hard one SIGKILL, which would not say why.
+limited(Limits) ->
+    case [ulimit(Limit) || {Name, _} = Limit <- maps:to_list(Limits), Name =/= max_rss] of
+        [] -> {erl(), []};
+        Commands -> {"/bin/sh", ["-c", lists:append(Commands) ++ "exec \"$0\" \"$@\"", erl()]}
+    end.
+
+ulimit({cpu, Seconds}) -> "ulimit -S -t " ++ integer_to_list(Seconds) ++ " && ";
+ulimit({files, Count}) -> "ulimit -n " ++ integer_to_list(Count) ++ " && ".
 
 %% As a part of a node's name and of a command line.
 label(undefined) ->

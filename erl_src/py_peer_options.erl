@@ -4,7 +4,7 @@
 
 -export([check/1]).
 
--export_type([place/0, options/0, checked/0]).
+-export_type([place/0, options/0, limits/0, checked/0]).
 
 -type place() :: peer | {peer, options()} | node().
 -type options() :: #{
@@ -17,12 +17,22 @@
     %% Milliseconds until the peer's node is up, without the init code. Default: 60,000.
     start_timeout => timeout(),
     %% Milliseconds after a caller's timeout after which a peer that hangs is killed. Default: 30,000.
-    kill_after => timeout()
+    kill_after => timeout(),
+    limits => limits()
+}.
+-type limits() :: #{
+    %% Seconds of CPU time; then the kernel sends SIGXCPU.
+    cpu => pos_integer(),
+    %% Open files, at least 64; then `open()' fails.
+    files => pos_integer(),
+    %% Bytes of memory in use; then the peer is killed.
+    max_rss => pos_integer()
 }.
 -type checked() :: {peer, options()} | {node, node()}.
 
 -define(DEFAULTS, #{
-    settings => #{}, env => [], args => [], start_timeout => 60_000, kill_after => 30_000
+    settings => #{}, env => [], args => [], start_timeout => 60_000, kill_after => 30_000,
+    limits => #{}
 }).
 
 %% @doc Raises `{bad_option, What, Why}'.
@@ -58,8 +68,20 @@ valid(args, Args) ->
 valid(Key, Timeout) when Key =:= start_timeout; Key =:= kill_after ->
     py:is_timeout(Timeout) orelse
         bad({Key, Timeout}, "milliseconds, or infinity");
+valid(limits, Limits) when is_map(Limits) ->
+    maps:foreach(fun limit/2, Limits);
+valid(limits, Limits) ->
+    bad({limits, Limits}, "a map with cpu, files, max_rss");
 valid(Key, Value) ->
-    bad({Key, Value}, "no such option of a peer; there are args, env, kill_after, settings, start_timeout").
+    bad({Key, Value}, "no such option of a peer; there are args, env, kill_after, limits, settings, start_timeout").
+
+limit(Name, Value) when Name =:= cpu; Name =:= max_rss ->
+    is_integer(Value) andalso Value > 0 orelse bad({limits, #{Name => Value}}, "a positive number");
+limit(files, Value) ->
+    is_integer(Value) andalso Value >= 64 orelse
+        bad({limits, #{files => Value}}, "a number, at least 64");
+limit(Name, Value) ->
+    bad({limits, #{Name => Value}}, "no such limit; there are cpu, files, max_rss").
 
 %% The peer's own node checks the value: some are paths of what is to be there.
 setting(Name, Value) ->

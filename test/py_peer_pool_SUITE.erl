@@ -17,6 +17,7 @@
     a_blocked_loop/1,
     a_timeout_alone_does_not_kill/1,
     a_stopped_peer_does_not_outlive_its_proxy/1,
+    limits_of_cpu_time_files_and_memory/1,
     a_lost_connection/1,
     casts_run/1
 ]).
@@ -152,7 +153,10 @@ a_timeout_alone_does_not_kill(_Config) ->
     Timeout = fun() -> py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, 20) end,
     ?assertEqual([{error, timeout}], lists:usort([Timeout() || _ <- lists:seq(1, 5)])),
     Guard = guard(Loop),
-    eventually:is(undefined, fun() -> element(7, sys:get_state(Guard)) end),
+    %% The last fields are `check' and `next'.
+    eventually:is([undefined, undefined], fun() ->
+        lists:nthtail(7, tuple_to_list(sys:get_state(Guard)))
+    end),
     ?assertEqual({ok, 2.0}, py_event_loop:run(Loop, math, sqrt, [4])),
     peers:stop(Loop),
     eventually:is(false, fun() -> is_process_alive(Guard) end).
@@ -167,6 +171,30 @@ a_stopped_peer_does_not_outlive_its_proxy(_Config) ->
     ok = signal("STOP", Loop),
     ok = mortal:kill(Loop),
     eventually:is(false, fun() -> peers:is_running(OsPid) end).
+
+limits_of_cpu_time_files_and_memory(_Config) ->
+    Down = fun(Limits, Code) ->
+        Loop = peers:start(#{place => {peer, #{limits => Limits}}}),
+        Monitor = monitor(process, Loop),
+        Result = py:eval(Code, #{}, #{loop => Loop, timeout => 60_000}),
+        receive
+            {'DOWN', Monitor, process, Loop, {peer_down, Why}} ->
+                ?assertEqual({error, {peer_down, Why}}, Result),
+                Why
+        end
+    end,
+    ?assertEqual({signal, sigxcpu}, Down(#{cpu => 4}, "sum(i for i in range(10**12))")),
+    ?assertEqual({limit, max_rss}, Down(#{max_rss => 200_000_000}, "[b'x' * 300_000_000, __import__('time').sleep(60)]")),
+    Loop = peers:start(#{place => {peer, #{limits => #{files => 100}}}}),
+    {error, #{type := <<"builtins.OSError">>}} =
+        py:eval("[open('/dev/null') for _ in range(200)]", #{}, #{loop => Loop}),
+    peers:stop(Loop),
+    lists:foreach(
+        fun(Limits) ->
+            ?assertError({bad_option, _, _}, py_event_loop:start_link(#{place => {peer, #{limits => Limits}}}))
+        end,
+        [[], #{cpu => 0}, #{files => 3}, #{max_rss => lots}, #{wishes => 3}]
+    ).
 
 a_lost_connection(_Config) ->
     Host = peers:start(#{}),
