@@ -97,7 +97,7 @@ static TYPES: [Type; 14] = [
     resource_type::<loops::PollSet>(),
     resource_type::<loops::FdRef>(),
     resource_type::<loops::TimerRef>(),
-    resource_type::<loops::signals::Request>(),
+    resource_type::<loops::signals::SignalRequest>(),
     resource_type::<loops::sleeps::Sleeper>(),
     resource_type::<output::device::Device>(),
     resource_type::<requests::request::Request>(),

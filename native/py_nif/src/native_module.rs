@@ -11,10 +11,7 @@ use crate::io::transports::base::Transport;
 use pyo3::prelude::*;
 
 use super::asyncio::{origin, sleep};
-use super::erlang_module::{
-    async_calls, calls as erlang_calls, channel as erlang_channel, mailbox as erlang_mailbox,
-    messages as erlang_messages,
-};
+use super::erlang_module::{async_calls, calls, channel, mailbox, messages};
 use super::io::tls;
 use super::output::python_output;
 use crate::asyncio::handles::handle::Handle;
@@ -22,8 +19,8 @@ use crate::asyncio::handles::timer_handle::TimerHandle;
 use crate::asyncio::loop_class::blocking;
 use crate::asyncio::loop_class::class::Loop;
 use crate::asyncio::loop_class::fd_callbacks;
+use crate::asyncio::loop_class::loop_signals;
 use crate::asyncio::loop_class::methods;
-use crate::asyncio::loop_class::signals;
 use crate::asyncio::turn::priorities;
 use crate::cpython::objects::finalizer;
 use crate::cpython::process::child_processes::ChildProcess;
@@ -35,7 +32,7 @@ use crate::requests::call_threads::interrupts;
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Loaded once; the first one stays.
     let _ = crate::convert::CALL_FUN.set(crate::erlang_module::calls::call_fun);
-    let _ = crate::convert::channels::CHANNELS.set(erlang_channel::CONVERSION);
+    let _ = crate::convert::channels::CHANNELS.set(channel::CONVERSION);
     module.add_class::<Handle>()?;
     module.add_class::<TimerHandle>()?;
     module.add_class::<SockOperation>()?;
@@ -55,17 +52,17 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::io::transports::connecting::connect,
         module
     )?)?;
-    module.add_function(wrap_pyfunction!(signals::signal_watch, module)?)?;
-    module.add_function(wrap_pyfunction!(signals::runs_command, module)?)?;
+    module.add_function(wrap_pyfunction!(loop_signals::signal_watch, module)?)?;
+    module.add_function(wrap_pyfunction!(loop_signals::runs_command, module)?)?;
     module.add_class::<async_calls::PyQuestion>()?;
-    module.add_class::<erlang_mailbox::PyMailbox>()?;
-    module.add_class::<erlang_channel::PyChannel>()?;
-    module.add_class::<erlang_channel::ChannelWaiter>()?;
+    module.add_class::<mailbox::PyMailbox>()?;
+    module.add_class::<channel::PyChannel>()?;
+    module.add_class::<channel::ChannelWaiter>()?;
     module.add_function(wrap_pyfunction!(async_calls::_ask, module)?)?;
     module.add_function(wrap_pyfunction!(async_calls::_ask_fun, module)?)?;
-    module.add_function(wrap_pyfunction!(erlang_calls::_call, module)?)?;
-    module.add_function(wrap_pyfunction!(erlang_calls::_cast, module)?)?;
-    module.add_function(wrap_pyfunction!(erlang_messages::_send, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::_call, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::_cast, module)?)?;
+    module.add_function(wrap_pyfunction!(messages::_send, module)?)?;
     module.add_function(wrap_pyfunction!(origin::_caller_in, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_protect, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_resume, module)?)?;

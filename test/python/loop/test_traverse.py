@@ -24,7 +24,7 @@ EXEMPT = {
     "PyChannel.channel": "shared with Erlang",
     "ChannelWaiter.task": "shared with Erlang; its future is visited",
     "PyQuestion.0": "shared with Erlang; `waiting` is what it visits",
-    "Handle.0": "shared with Erlang",
+    "ObjectHandle.0": "shared with Erlang",
 }
 
 HEAD = re.compile(

@@ -5,7 +5,7 @@ use rustler::{Atom, Env};
 use crate::atoms;
 use crate::beam::resource::Ref;
 use crate::loops::signals;
-use crate::loops::signals::Request;
+use crate::loops::signals::SignalRequest;
 
 /// The calling process sets signal dispositions from now on.
 #[rustler::nif]
@@ -43,7 +43,7 @@ fn signal_give_back(signal: Atom) -> Atom {
 /// Replies to a Python thread: all dispositions are set, except for the signals that the VM
 /// rejected.
 #[rustler::nif]
-fn signals_settled(request: Ref<Request>, refused: Vec<Atom>) -> Atom {
+fn signals_settled(request: Ref<SignalRequest>, refused: Vec<Atom>) -> Atom {
     request.answer(refused);
     atoms::ok()
 }

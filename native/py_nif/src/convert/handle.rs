@@ -47,15 +47,15 @@ impl Resource for PythonObject {
 }
 
 /// `Handle(obj)`: Erlang receives it as a reference; when that comes back, it becomes `obj` again.
-#[pyclass(frozen, module = "erlang")]
-pub struct Handle(Ref<PythonObject>);
+#[pyclass(frozen, name = "Handle", module = "erlang")]
+pub struct ObjectHandle(Ref<PythonObject>);
 
 #[pymethods]
-impl Handle {
+impl ObjectHandle {
     #[new]
     fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         super::in_node()?;
-        Ok(Handle(PythonObject::refer(value)))
+        Ok(ObjectHandle(PythonObject::refer(value)))
     }
 
     #[getter]
@@ -68,7 +68,7 @@ impl Handle {
     }
 }
 
-impl Handle {
+impl ObjectHandle {
     pub fn in_env<'a>(&self, env: Env<'a>) -> Term<'a> {
         self.0.encode(env)
     }

@@ -63,7 +63,10 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opaque::Fun>()?;
     module.add_class::<bit_string::BitString>()?;
     // asyncio calls its callbacks `Handle`, so that name is taken.
-    module.add("ObjectHandle", module.py().get_type::<handle::Handle>())?;
+    module.add(
+        "ObjectHandle",
+        module.py().get_type::<handle::ObjectHandle>(),
+    )?;
     module.add_function(wrap_pyfunction!(atoms::_atom, module)?)?;
     module.add_function(wrap_pyfunction!(converters::_set_encoder, module)?)?;
     module.add_function(wrap_pyfunction!(converters::_set_decoder, module)?)?;

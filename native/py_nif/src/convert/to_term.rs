@@ -10,7 +10,7 @@ use rustler::{Encoder, Env, OwnedEnv, Term};
 use super::bit_string::BitString;
 use super::converters;
 use super::error::{ConvertError, Step, key_text, type_name};
-use super::handle::{Handle, PythonObject};
+use super::handle::{ObjectHandle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::result_options::{ResultOptions, Returned};
 use super::types::outgoing::{self, Rare};
@@ -184,7 +184,7 @@ fn open_other<'a, 'py>(
         port.get().in_env(env)
     } else if let Ok(fun) = value.cast_exact::<Fun>() {
         fun.get().in_env(env)
-    } else if let Ok(handle) = value.cast_exact::<Handle>() {
+    } else if let Ok(handle) = value.cast_exact::<ObjectHandle>() {
         handle.get().in_env(env)
     } else if let Ok(bits) = value.cast_exact::<BitString>() {
         bit_string::to_term(env, bits.get())?

@@ -6,14 +6,14 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use rustler::{Atom, Encoder, Env, Term};
 
-use super::{async_calls, calls, messages as erlang_messages, running_loop, waiting};
+use super::{async_calls, calls, messages, running_loop, waiting};
 use crate::atoms;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::own_env::OwnTerm;
 use crate::beam::resource::Ref;
 use crate::beam::terms::KeptTerm;
 use crate::convert;
-use crate::convert::named as values;
+use crate::convert::named;
 use crate::convert::{Pid, Reference};
 use crate::loops::{Posted, Recipient};
 use crate::mailboxes::{Mailbox, MailboxRef};
@@ -132,7 +132,7 @@ impl PyMailbox {
             let function = named(function)?;
             let args = args
                 .iter()
-                .map(|arg| erlang_messages::destination(env, arg))
+                .map(|arg| messages::destination(env, arg))
                 .collect::<PyResult<Vec<_>>>()?;
             let call = (atoms::call(), atoms::py_actor(), function, args);
             Ok(call.encode(env))
@@ -214,7 +214,7 @@ fn reason<'a>(env: Env<'a>, py: Python<'_>, error: Bound<'_, PyAny>) -> Term<'a>
     {
         return reason;
     }
-    let exception = values::exception(env, py, &PyErr::from_value(error));
+    let exception = named::exception(env, py, &PyErr::from_value(error));
     (atoms::py_exception(), exception).encode(env)
 }
 

@@ -52,6 +52,15 @@ pub struct RequestBody {
     pub waiters: Vec<Py<PyAny>>,
 }
 
+impl RequestBody {
+    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.pieces.iter().try_for_each(|piece| visit.call(piece))?;
+        self.waiters
+            .iter()
+            .try_for_each(|future| visit.call(future))
+    }
+}
+
 impl HttpRequest {
     /// Wakes the application.
     pub fn wake(&self, py: Python<'_>) -> PyResult<()> {
@@ -104,10 +113,7 @@ impl HttpRequest {
         self.connection.visit(|one| visit.call(one))?;
         self.scope.visit(|one| visit.call(one))?;
         self.task.visit(|one| visit.call(one))?;
-        self.body.try_visit(|body| {
-            let mut waiters = body.waiters.iter();
-            waiters.try_for_each(|future| visit.call(future))
-        })
+        self.body.try_visit(|body| body.traverse(visit))
     }
 
     fn __clear__(&self, py: Python<'_>) {

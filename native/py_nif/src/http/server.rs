@@ -64,6 +64,13 @@ struct Connections {
     open: FxHashMap<u64, Py<HttpConnection>>,
 }
 
+impl Connections {
+    fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut open = self.open.values();
+        open.try_for_each(|connection| visit.call(connection))
+    }
+}
+
 impl HttpServer {
     pub fn owner<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Loop>> {
         match self.owner.cloned(py) {
@@ -262,10 +269,7 @@ impl HttpServer {
         for slot in [&self.run, &self.upgrade, &self.access_log, &self.notify] {
             slot.visit(|object| visit.call(object))?;
         }
-        self.connections.try_visit(|all| {
-            let mut open = all.open.values();
-            open.try_for_each(|connection| visit.call(connection))
-        })
+        self.connections.try_visit(|all| all.traverse(visit))
     }
 
     fn __clear__(&self, py: Python<'_>) {

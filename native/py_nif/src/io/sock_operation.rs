@@ -30,11 +30,11 @@ pub struct SockOperation {
     direction: Direction,
     future: Py<PyAny>,
     socket: Py<PyAny>,
-    what: What,
+    what: SockCall,
     watching: GilCell<bool>,
 }
 
-enum What {
+enum SockCall {
     /// The method is looked up for every attempt, as asyncio does.
     Call(Py<PyString>, Py<PyTuple>),
     /// `send`: a view of all the data, its length, and how many bytes have been sent.
@@ -43,24 +43,24 @@ enum What {
     Recv(FileObject, usize),
 }
 
-impl What {
+impl SockCall {
     /// Most operations end with the first attempt after an event. The kernel has disabled the
     /// descriptor by then, and no call is needed to remove it (`Watches::unwatch_fd`).
     fn mode(&self) -> Mode {
         match self {
-            What::SendAll(..) => Mode::LEVEL,
-            What::Call(..) | What::Recv(..) => Mode::ONESHOT,
+            SockCall::SendAll(..) => Mode::LEVEL,
+            SockCall::Call(..) | SockCall::Recv(..) => Mode::ONESHOT,
         }
     }
 
     fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
-            What::Call(method, arguments) => {
+            SockCall::Call(method, arguments) => {
                 visit.call(method)?;
                 visit.call(arguments)
             }
-            What::SendAll(view, ..) => visit.call(view),
-            What::Recv(file, _) => file.traverse(visit),
+            SockCall::SendAll(view, ..) => visit.call(view),
+            SockCall::Recv(file, _) => file.traverse(visit),
         }
     }
 }
@@ -71,7 +71,7 @@ impl SockOperation {
         socket: &Bound<'_, PyAny>,
         fd: RawFd,
         direction: Direction,
-        what: What,
+        what: SockCall,
     ) -> PyResult<Py<Self>> {
         let py = owner.py();
         let future = futures::create_future(owner)?;
@@ -127,10 +127,10 @@ impl SockOperation {
     fn attempt<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let socket = self.socket.bind(py);
         match &self.what {
-            What::Call(method, arguments) => {
+            SockCall::Call(method, arguments) => {
                 unless_blocked(py, socket.call_method1(method.bind(py), arguments.bind(py)))
             }
-            What::SendAll(view, length, sent) => {
+            SockCall::SendAll(view, length, sent) => {
                 let rest = PySlice::new(py, sent.get(py) as isize, *length as isize, 1);
                 let piece = view.bind(py).get_item(rest)?;
                 let answer = socket.call_method1(intern!(py, "send"), (piece,));
@@ -141,7 +141,7 @@ impl SockOperation {
                 sent.set(py, sent_now);
                 Ok((sent_now >= *length).then(|| py.None().into_bound(py)))
             }
-            What::Recv(file, most) => receive(self.owner.bind(py), file.fd(py), *most),
+            SockCall::Recv(file, most) => receive(self.owner.bind(py), file.fd(py), *most),
         }
     }
 }
@@ -233,7 +233,7 @@ impl SockOperation {
         } else {
             Direction::Read
         };
-        let what = What::Call(method.clone().unbind(), arguments.unbind());
+        let what = SockCall::Call(method.clone().unbind(), arguments.unbind());
         Self::start(r#loop, sock, fd, direction, what)
     }
 
@@ -247,7 +247,7 @@ impl SockOperation {
         view: &Bound<'_, PyAny>,
         sent: usize,
     ) -> PyResult<Py<Self>> {
-        let what = What::SendAll(view.clone().unbind(), view.len()?, GilCell::new(sent));
+        let what = SockCall::SendAll(view.clone().unbind(), view.len()?, GilCell::new(sent));
         Self::start(r#loop, sock, fd, Direction::Write, what)
     }
 
@@ -267,7 +267,7 @@ impl SockOperation {
         if r#loop.get().transport_of(py, fd).is_some() {
             r#loop.call_method1(intern!(py, "_ensure_fd_no_transport"), (fd,))?;
         }
-        let what = What::Recv(file, most);
+        let what = SockCall::Recv(file, most);
         let operation = Self::start(r#loop, sock, fd, Direction::Read, what)?;
         Ok(operation.into_any())
     }

@@ -110,7 +110,7 @@ fn settle(name: Atom) -> Settled {
 /// The signals that the VM rejects; `None` without a reply.
 fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
     let (answer, answers) = channel();
-    let request = Ref::new(Request(Mutex::new(answer)));
+    let request = Ref::new(SignalRequest(Mutex::new(answer)));
     if !message::send(Sender::Thread, settler, (atoms::signals_changed(), request)) {
         return None;
     }
@@ -120,9 +120,9 @@ fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
 }
 
 /// A thread that waits in [`settle`]; the term in its message.
-pub struct Request(Mutex<Channel<Vec<Atom>>>);
+pub struct SignalRequest(Mutex<Channel<Vec<Atom>>>);
 
-impl Request {
+impl SignalRequest {
     pub fn answer(&self, refused: Vec<Atom>) {
         // The lock is only for `Sync`; there is one reply. The thread waits until it comes.
         let _ = self
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-impl Resource for Request {
+impl Resource for SignalRequest {
     const NAME: &'static std::ffi::CStr = c"erlang_loop.signal_request";
     fn cell() -> &'static TypeCell {
         static CELL: TypeCell = TypeCell::new();

@@ -19,13 +19,13 @@ use crate::cpython::method_calls::is_fatal;
 
 /// What debug mode records of a handle.
 #[derive(Default)]
-struct Origin {
+struct DebugInfo {
     traceback: Option<Py<PyAny>>,
     /// Its repr when it was cancelled, before its callback was dropped.
     repr: Option<Py<PyString>>,
 }
 
-impl Origin {
+impl DebugInfo {
     fn traverse(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.traceback)?;
         visit.call(&self.repr)
@@ -84,7 +84,7 @@ pub struct Handle {
     /// It is a `ThreadSafeHandle`. As `cancelled`.
     #[cfg(Py_3_14)]
     has_lock: AtomicBool,
-    origin: GilSlot<Option<Box<Origin>>>,
+    origin: GilSlot<Option<Box<DebugInfo>>>,
 }
 
 impl Handle {
@@ -102,7 +102,7 @@ impl Handle {
         };
         let origin = match owner.get().state.debug.get(py) {
             false => None,
-            true => Some(Box::new(Origin {
+            true => Some(Box::new(DebugInfo {
                 traceback: Some(owner.call_method0("_creation_traceback")?.unbind()),
                 repr: None,
             })),

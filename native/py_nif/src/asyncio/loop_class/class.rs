@@ -13,9 +13,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyWeakrefReference};
 
-use super::clock as loop_clock;
 use super::fd_callbacks::MODE;
 use super::loop_arguments;
+use super::loop_clock;
 use super::parts::{
     Callbacks, Creation, Files, LoopKind, LoopState, LoopWait, Prioritized, ServedParts, Timers,
 };

@@ -21,15 +21,15 @@ pub fn create_future<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>>
 
 /// The options of a task besides its coroutine that all versions of asyncio have in common.
 #[derive(Default)]
-struct Options<'a, 'py> {
+struct TaskOptions<'a, 'py> {
     name: Option<Borrowed<'a, 'py, PyAny>>,
     context: Option<Borrowed<'a, 'py, PyAny>>,
 }
 
-impl<'a, 'py> Options<'a, 'py> {
+impl<'a, 'py> TaskOptions<'a, 'py> {
     /// `None`: there are others.
     fn of(py: Python<'py>, arguments: &CallArguments<'a, 'py>) -> Option<Self> {
-        let mut options = Options::default();
+        let mut options = TaskOptions::default();
         for (name, value) in arguments.named() {
             let value = (!value.is_none()).then_some(value);
             if is(&name, intern!(py, "name")) {
@@ -63,9 +63,9 @@ pub fn create_task<'py>(
     if makes_otherwise(slf) {
         return create_task_as_asyncio(slf, arguments);
     }
-    match Options::of(py, &arguments) {
+    match TaskOptions::of(py, &arguments) {
         None => create_task_as_asyncio(slf, arguments),
-        Some(Options {
+        Some(TaskOptions {
             name: None,
             context: None,
         }) => task_class(py)?.call((coroutine,), Some(&named_loop(slf)?)),

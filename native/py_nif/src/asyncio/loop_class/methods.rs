@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyType};
 
 use super::class::Loop;
-use super::clock as loop_clock;
 use super::fd_callbacks::{MODE, direction, fileno, known_fileno};
 use super::futures;
+use super::loop_clock;
 use crate::asyncio::handles::handle::{Call, Handle};
 #[cfg(Py_3_14)]
 use crate::asyncio::handles::thread_safe_handle::ThreadSafeHandle;

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
-use super::clock::Clock;
 use super::fd_table::FdTable;
 use super::loop_arguments::TakeRequests;
+use super::loop_clock::Clock;
 use super::read_buffer::ReadBuffer;
 use super::request_tasks::RequestTask;
 use super::transports::Transports;

@@ -12,8 +12,8 @@ use super::priorities;
 use super::wait_steps::WaitSteps;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::loop_class::class::Loop;
-use crate::asyncio::loop_class::clock as loop_clock;
-use crate::asyncio::loop_class::signals as loop_signals;
+use crate::asyncio::loop_class::loop_clock;
+use crate::asyncio::loop_class::loop_signals;
 use crate::cpython::errors;
 use crate::loops::NativeLoop;
 

@@ -22,7 +22,7 @@ use crate::io::sys::address::Address;
 use crate::io::sys::socket_calls;
 use crate::io::sys::socket_calls::{DATAGRAMS, Stop};
 use crate::io::transports::base::Transport;
-use crate::io::transports::kind::Kind;
+use crate::io::transports::kind::TransportKind;
 
 /// What asyncio counts for a waiting datagram in addition to its data.
 const HEADER: usize = 8;
@@ -354,7 +354,7 @@ impl DatagramTransport {
         extra: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Self>> {
         let py = sock.py();
-        let base = Transport::build(Kind::Datagram, r#loop, sock, protocol, extra, None)?;
+        let base = Transport::build(TransportKind::Datagram, r#loop, sock, protocol, extra, None)?;
         let datagram = DatagramTransport {
             address: address.map(|address| address.clone().unbind()),
             connected: base.peername(py)?.is_truthy()?,

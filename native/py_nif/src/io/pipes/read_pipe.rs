@@ -19,7 +19,7 @@ use crate::io::sys::pipe_calls;
 use crate::io::sys::pipe_calls::FileType;
 use crate::io::sys::socket_calls::Stop;
 use crate::io::transports::base::Transport;
-use crate::io::transports::kind::Kind;
+use crate::io::transports::kind::TransportKind;
 
 const READ_ERROR: &str = "Fatal read error on pipe transport";
 
@@ -91,7 +91,7 @@ impl ReadPipeTransport {
             return Err(PyValueError::new_err(text));
         }
         pipe_calls::set_nonblocking(fd).map_err(os_error)?;
-        let base = Transport::build(Kind::ReadPipe, r#loop, pipe, protocol, extra, None)?;
+        let base = Transport::build(TransportKind::ReadPipe, r#loop, pipe, protocol, extra, None)?;
         let transport = PyClassInitializer::from(base)
             .add_subclass(PipeTransport)
             .add_subclass(ReadPipeTransport);

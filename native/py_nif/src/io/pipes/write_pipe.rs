@@ -23,7 +23,7 @@ use crate::io::sys::pipe_calls;
 use crate::io::sys::pipe_calls::FileType;
 use crate::io::sys::socket_calls::Stop;
 use crate::io::transports::base::Transport;
-use crate::io::transports::kind::Kind;
+use crate::io::transports::kind::TransportKind;
 
 const WRITE_ERROR: &str = "Fatal write error on pipe transport";
 
@@ -151,7 +151,14 @@ impl WritePipeTransport {
             }
         };
         pipe_calls::set_nonblocking(fd).map_err(os_error)?;
-        let base = Transport::build(Kind::WritePipe, r#loop, pipe, protocol, extra, None)?;
+        let base = Transport::build(
+            TransportKind::WritePipe,
+            r#loop,
+            pipe,
+            protocol,
+            extra,
+            None,
+        )?;
         let transport = WritePipeTransport {
             queue: GilCell::default(),
             has_peer,

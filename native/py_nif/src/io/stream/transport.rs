@@ -14,7 +14,7 @@ use crate::cpython::errors::os_error;
 use crate::io::sys::socket_calls::{set_nodelay, shutdown_write};
 use crate::io::transports::base::Transport;
 use crate::io::transports::extra_info::{ExtraInfo, Names};
-use crate::io::transports::kind::Kind;
+use crate::io::transports::kind::TransportKind;
 use crate::io::transports::open_file::OpenFile;
 
 #[pyclass(extends = Transport, frozen, module = "erlang_loop._native")]
@@ -43,7 +43,7 @@ impl StreamTransport {
         server: Option<&Bound<'py, PyAny>>,
         context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
-        let base = Transport::build(Kind::Stream, owner, sock, protocol, extra, server)?;
+        let base = Transport::build(TransportKind::Stream, owner, sock, protocol, extra, server)?;
         Self::begin(base, owner.py(), waiter, context)
     }
 
@@ -58,7 +58,7 @@ impl StreamTransport {
         context: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Self>> {
         let info = ExtraInfo::of_names(names);
-        let base = Transport::over(Kind::Stream, owner, file, info, protocol, server)?;
+        let base = Transport::over(TransportKind::Stream, owner, file, info, protocol, server)?;
         Self::begin(base, owner.py(), waiter, context)
     }
 

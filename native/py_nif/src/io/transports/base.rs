@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyType};
 
 use super::extra_info::ExtraInfo;
 use super::flow::Limits;
-use super::kind::Kind;
+use super::kind::TransportKind;
 use super::open_file::OpenFile;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::arguments::Arguments;
@@ -26,7 +26,7 @@ use crate::io::stream::reading_way::Way;
 pub struct Transport {
     /// False while CPython creates the object: it is all zeroes then, but the collector may see it.
     born: bool,
-    pub kind: Kind,
+    pub kind: TransportKind,
     /// How the protocol takes its data.
     pub way: GilSlot<Way>,
     pub protocol_paused: GilSlot<bool>,
@@ -55,7 +55,7 @@ pub struct Transport {
 impl Transport {
     /// For a file that the program passed.
     pub fn build(
-        kind: Kind,
+        kind: TransportKind,
         owner: &Bound<'_, Loop>,
         file: &Bound<'_, PyAny>,
         protocol: &Bound<'_, PyAny>,
@@ -67,7 +67,7 @@ impl Transport {
     }
 
     pub fn over(
-        kind: Kind,
+        kind: TransportKind,
         owner: &Bound<'_, Loop>,
         file: OpenFile,
         info: ExtraInfo,

@@ -5,7 +5,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::base::Transport;
-use super::kind::{KINDS, Kind};
+use super::kind::{KINDS, TransportKind};
 use crate::cpython::cells::gil_slot::GilSlot;
 
 impl Transport {
@@ -61,7 +61,7 @@ impl Transport {
             words.push("closed".to_owned());
         } else if loop_is_closed {
             words.push("open".to_owned());
-        } else if this.kind == Kind::ReadPipe {
+        } else if this.kind == TransportKind::ReadPipe {
             words.push(word(py, &this.reading).to_owned());
         } else {
             let size = slf.call_method0("get_write_buffer_size")?;

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use pyo3::{PyTypeInfo, intern};
 
 use super::base::Transport;
-use super::kind::Kind;
+use super::kind::TransportKind;
 use super::server;
 use crate::cpython::errors;
 use crate::cpython::method_calls::{call1, is_fatal};
@@ -59,7 +59,7 @@ impl Transport {
         let waits = Self::has_output(slf)?;
         // The write end of a pipe is watched for reading to detect that its peer has closed; with
         // waiting data it stays watched.
-        if !(waits && this.kind == Kind::WritePipe) {
+        if !(waits && this.kind == TransportKind::WritePipe) {
             Self::unwatch(slf, Direction::Read)?;
         }
         if !waits {

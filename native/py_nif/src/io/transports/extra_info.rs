@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::base::Transport;
-use super::kind::Kind;
+use super::kind::TransportKind;
 use super::open_file::OpenFile;
 use super::python_sockets;
 use crate::cpython::cells::gil_slot::GilSlot;
@@ -107,7 +107,7 @@ impl ExtraInfo {
 
     /// For a file that the program passed, with what is known of it.
     pub fn of_object(
-        kind: Kind,
+        kind: TransportKind,
         file: &Bound<'_, PyAny>,
         extra: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -147,7 +147,7 @@ impl ExtraInfo {
 }
 
 /// The pipe, or `sockname` and `peername`, of an object that the program passed.
-fn fill(kind: Kind, file: &Bound<'_, PyAny>, known: &Bound<'_, PyDict>) -> PyResult<()> {
+fn fill(kind: TransportKind, file: &Bound<'_, PyAny>, known: &Bound<'_, PyDict>) -> PyResult<()> {
     let py = file.py();
     if !kind.is_socket() {
         return known.set_item(intern!(py, "pipe"), file);

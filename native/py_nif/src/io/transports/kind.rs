@@ -15,25 +15,25 @@ use crate::io::stream::transport::StreamTransport;
 pub const KINDS: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TransportKind {
     Stream,
     Datagram,
     ReadPipe,
     WritePipe,
 }
 
-impl Kind {
+impl TransportKind {
     pub fn is_socket(self) -> bool {
-        matches!(self, Kind::Stream | Kind::Datagram)
+        matches!(self, TransportKind::Stream | TransportKind::Datagram)
     }
 
     /// The class in `python/erlang_loop/loop/io/transports.py` that `isinstance` sees.
     pub fn class_name(self) -> &'static str {
         match self {
-            Kind::Stream => "_ErlangSocketTransport",
-            Kind::Datagram => "_ErlangDatagramTransport",
-            Kind::ReadPipe => "_ErlangReadPipeTransport",
-            Kind::WritePipe => "_ErlangWritePipeTransport",
+            TransportKind::Stream => "_ErlangSocketTransport",
+            TransportKind::Datagram => "_ErlangDatagramTransport",
+            TransportKind::ReadPipe => "_ErlangReadPipeTransport",
+            TransportKind::WritePipe => "_ErlangWritePipeTransport",
         }
     }
 
@@ -42,7 +42,7 @@ impl Kind {
     pub fn expects(self, error: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self {
             // A terminal that hangs up reports EIO; nothing else is expected of the read end.
-            Kind::ReadPipe if error.is_instance_of::<PyOSError>() => {
+            TransportKind::ReadPipe if error.is_instance_of::<PyOSError>() => {
                 error.getattr("errno")?.eq(libc::EIO)
             }
             _ => Ok(error.is_instance_of::<PyOSError>()),
@@ -53,7 +53,7 @@ impl Kind {
 macro_rules! has_finalizer {
     ($($kind:ident: $class:ty),+) => {$(
         impl HasFinalizer for $class {
-            const NUMBER: usize = Kind::$kind as usize;
+            const NUMBER: usize = TransportKind::$kind as usize;
 
             /// A closed transport has nothing to warn about (`Transport::forgotten`).
             fn needs_finalizer(slf: Borrowed<'_, '_, Self>) -> bool {
@@ -75,21 +75,31 @@ impl Transport {
     /// The fd is ready, inside the context of the watch.
     pub fn move_data(slf: &Bound<'_, Self>, direction: Direction) -> PyResult<()> {
         match (slf.get().kind, direction) {
-            (Kind::Stream, Direction::Read) => StreamTransport::read_ready(slf.cast()?),
-            (Kind::Stream, Direction::Write) => StreamTransport::write_ready(slf.cast()?),
-            (Kind::Datagram, Direction::Read) => DatagramTransport::read_ready(slf.cast()?),
-            (Kind::Datagram, Direction::Write) => DatagramTransport::write_ready(slf.cast()?),
-            (Kind::ReadPipe, Direction::Read) => ReadPipeTransport::read_ready(slf.cast()?),
-            (Kind::ReadPipe, Direction::Write) => Ok(()),
-            (Kind::WritePipe, Direction::Read) => WritePipeTransport::peer_closed(slf.cast()?),
-            (Kind::WritePipe, Direction::Write) => WritePipeTransport::write_ready(slf.cast()?),
+            (TransportKind::Stream, Direction::Read) => StreamTransport::read_ready(slf.cast()?),
+            (TransportKind::Stream, Direction::Write) => StreamTransport::write_ready(slf.cast()?),
+            (TransportKind::Datagram, Direction::Read) => {
+                DatagramTransport::read_ready(slf.cast()?)
+            }
+            (TransportKind::Datagram, Direction::Write) => {
+                DatagramTransport::write_ready(slf.cast()?)
+            }
+            (TransportKind::ReadPipe, Direction::Read) => {
+                ReadPipeTransport::read_ready(slf.cast()?)
+            }
+            (TransportKind::ReadPipe, Direction::Write) => Ok(()),
+            (TransportKind::WritePipe, Direction::Read) => {
+                WritePipeTransport::peer_closed(slf.cast()?)
+            }
+            (TransportKind::WritePipe, Direction::Write) => {
+                WritePipeTransport::write_ready(slf.cast()?)
+            }
         }
     }
 
     /// Whether to watch for reading once the protocol has its transport.
     pub fn reads_at_start(slf: &Bound<'_, Self>) -> PyResult<bool> {
         match slf.get().kind {
-            Kind::WritePipe => WritePipeTransport::watches_peer(slf.cast()?),
+            TransportKind::WritePipe => WritePipeTransport::watches_peer(slf.cast()?),
             _ => Ok(slf.get().reads(slf.py())),
         }
     }
@@ -97,26 +107,26 @@ impl Transport {
     /// Sends what waits only for the end of the callback.
     pub fn flush_deferred(slf: &Bound<'_, Self>) -> PyResult<()> {
         match slf.get().kind {
-            Kind::Stream => StreamTransport::flush_deferred(slf.cast()?),
+            TransportKind::Stream => StreamTransport::flush_deferred(slf.cast()?),
             _ => Ok(()),
         }
     }
 
     pub fn has_output(slf: &Bound<'_, Self>) -> PyResult<bool> {
         match slf.get().kind {
-            Kind::Stream => StreamTransport::has_output(slf.cast()?),
-            Kind::Datagram => DatagramTransport::has_output(slf.cast()?),
-            Kind::ReadPipe => Ok(false),
-            Kind::WritePipe => WritePipeTransport::has_output(slf.cast()?),
+            TransportKind::Stream => StreamTransport::has_output(slf.cast()?),
+            TransportKind::Datagram => DatagramTransport::has_output(slf.cast()?),
+            TransportKind::ReadPipe => Ok(false),
+            TransportKind::WritePipe => WritePipeTransport::has_output(slf.cast()?),
         }
     }
 
     pub fn discard_output(slf: &Bound<'_, Self>) -> PyResult<()> {
         match slf.get().kind {
-            Kind::Stream => StreamTransport::discard_output(slf.cast()?),
-            Kind::Datagram => DatagramTransport::discard_output(slf.cast()?),
-            Kind::ReadPipe => Ok(()),
-            Kind::WritePipe => WritePipeTransport::discard_output(slf.cast()?),
+            TransportKind::Stream => StreamTransport::discard_output(slf.cast()?),
+            TransportKind::Datagram => DatagramTransport::discard_output(slf.cast()?),
+            TransportKind::ReadPipe => Ok(()),
+            TransportKind::WritePipe => WritePipeTransport::discard_output(slf.cast()?),
         }
     }
 }
