@@ -29,6 +29,8 @@
     app := binary(),
     %% Where its modules are; a reload reads those below it again. Default: the current folder.
     app_dir => binary(),
+    %% `wsgi': the application runs on threads. Default: `asgi'.
+    interface => asgi | wsgi,
     %% The attribute is a function that returns the application. Default: false.
     factory => boolean(),
     %% Registers the process.
@@ -192,6 +194,7 @@ check(Options) ->
 valid(app, _) -> ok;
 valid(Key, Value) when Key =:= app_dir; Key =:= uds -> valid(Key, Value, is_binary(Value), "a binary");
 valid(factory, Value) -> valid(factory, Value, is_boolean(Value), "a boolean");
+valid(interface, Value) -> valid(interface, Value, lists:member(Value, [asgi, wsgi]), "asgi or wsgi");
 valid(name, Value) -> valid(name, Value, is_atom(Value) andalso Value =/= undefined, "an atom");
 valid(host, Value) -> valid(host, Value, ip(Value) =/= error, "an IP address");
 valid(port, Value) ->
@@ -206,7 +209,7 @@ valid(handlers, Value) when is_map(Value) ->
     Valid = [is_binary(Prefix) andalso is_handler(Handler) || {Prefix, Handler} <- maps:to_list(Value)],
     valid(handlers, Value, lists:all(fun(One) -> One end, Valid), "a map of paths to handlers");
 valid(handlers, Value) ->
-    valid(handlers, Value, false, "a map of paths to handlers");
+    py_event_loop_options:bad({handlers, Value}, "a map of paths to handlers");
 valid(ssl, Value) ->
     valid(ssl, Value, is_map(Value) andalso is_map_key(certfile, Value), "a map with `certfile'");
 valid(Key, Value) ->
@@ -348,7 +351,7 @@ start_worker(Fresh, #state{options = Options, socket = Socket}) ->
         fd => Fd,
         app => maps:get(app, Options),
         fresh => Fresh,
-        importing => maps:with([app_dir, factory], Options),
+        importing => maps:with([app_dir, factory, interface], Options),
         config => maps:with([ssl, backlog | ?CONFIG], Options),
         handlers => maps:map(fun(_, Handler) -> called(Handler) end, maps:get(handlers, Options, #{})),
         start_timeout => maps:get(start_timeout, Options, 60_000)

@@ -19,6 +19,7 @@
     a_supervisor_drains_it/1,
     listens_at_a_path/1,
     erlang_handles_some_paths/1,
+    serves_wsgi/1,
     starts_that_fail/1,
     bad_options_raise/1
 ]).
@@ -179,6 +180,11 @@ erlang_handles_some_paths(Config) ->
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
     end).
 
+serves_wsgi(Config) ->
+    with_server(#{app => <<"asgi_served:wsgi">>, interface => wsgi}, Config, fun(_Server, Port) ->
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
 health(#{body := <<>>}) -> {200, [], <<"well">>}.
 
 starts_that_fail(Config) ->
@@ -250,6 +256,9 @@ write(Folder, Text) ->
         "async def failing(scope, receive, send):\n"
         "    await receive()\n"
         "    raise ValueError('no database')\n"
+        "def wsgi(environ, start_response):\n"
+        "    start_response('200 OK', [('content-length', '3')])\n"
+        "    return [b'one']\n"
         "async def never(scope, receive, send):\n"
         "    await asyncio.sleep(60)\n"
     ]).

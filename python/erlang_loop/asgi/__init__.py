@@ -8,6 +8,7 @@
 | `running` | one request in its task, and what becomes of its errors |
 | `server` | listening, draining, closing |
 | `websocket` | one WebSocket: handshake, messages, closing |
+| `wsgi` | WSGI applications, on threads |
 | `sockets` | listening sockets |
 | `files` | `http.response.pathsend` |
 | `command` | `python -m erlang_loop.asgi` |

@@ -17,6 +17,7 @@ from erlang_loop.asgi.config import Config, ConfigError
 from erlang_loop.asgi.importing import AppImportError, import_app
 from erlang_loop.asgi.lifespan import LifespanError
 from erlang_loop.asgi.server import Server
+from erlang_loop.asgi.wsgi import WsgiApp
 
 logger = logging.getLogger("erlang_loop.asgi")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     add("--fd", type=int, help="listen on this inherited descriptor instead")
     add("--app-dir", help="where modules are, before the rest of sys.path (default: here)")
     add("--factory", action="store_true", help="APP is a function that returns the application")
+    add("--interface", choices=("asgi", "wsgi"), default="asgi")
     add("--lifespan", choices=("auto", "on", "off"), default="auto")
     add("--root-path", default="")
     add("--log-level", default="info", choices=("critical", "error", "warning", "info", "debug"))
@@ -82,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     try:
         app = import_app(options.app, app_dir=options.app_dir, factory=options.factory)
+        if options.interface == "wsgi":
+            app = WsgiApp(app)
         return asyncio.run(serve(app, listener, config))
     except (AppImportError, LifespanError) as error:
         logger.error("%s", error, exc_info=error.__cause__)

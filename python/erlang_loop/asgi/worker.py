@@ -12,6 +12,7 @@ from erlang_loop.asgi.handlers import with_handlers
 from erlang_loop.asgi.importing import forget_modules, import_app
 from erlang_loop.asgi.lifespan import LifespanError
 from erlang_loop.asgi.server import Server
+from erlang_loop.asgi.wsgi import WsgiApp
 
 #: Of each loop that has one, and the task that holds it.
 _servers: dict[asyncio.AbstractEventLoop, tuple[Server, asyncio.Task[None]]] = {}
@@ -31,9 +32,12 @@ async def start(
         options["ssl"] = context_of(certificate)
     config = from_options(options)
     importing = dict(importing)
+    wsgi = str(importing.pop("interface", "asgi")) == "wsgi"
     if fresh:
         forget_modules(importing.get("app_dir"))
     application = import_app(app, **importing)
+    if wsgi:
+        application = WsgiApp(application)
     if handlers:
         application = with_handlers(application, handlers)
     server = Server(application, config)

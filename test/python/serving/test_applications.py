@@ -143,6 +143,25 @@ async def test_disconnect_is_received(loop):
     assert await disconnect_during(app, loop) == ["http.disconnect"] * 2
 
 
+async def test_disconnect_after_a_large_body(loop):
+    """Reading stops while a large body waits, and goes on once it is received."""
+    got = asyncio.Event()
+    left = asyncio.Event()
+
+    async def app(scope, receive, send):
+        await body_of(receive)
+        got.set()
+        assert (await receive())["type"] == "http.disconnect"
+        left.set()
+
+    async with serving(app, lifespan="off") as address:
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(post(b"x" * 300_000, "Content-Length: 300000"))
+        await got.wait()
+        writer.close()
+        await asyncio.wait_for(left.wait(), 10)
+
+
 async def test_send_raises_after_a_disconnect(loop, caplog):
     async def app(receive, send):
         await receive()

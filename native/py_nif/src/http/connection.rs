@@ -160,8 +160,11 @@ impl HttpConnection {
 
     /// The application has received what had arrived of the body.
     pub fn body_was_received(slf: &Bound<'_, Self>) -> PyResult<()> {
-        match slf.get().stage.get(slf.py()) {
-            Stage::Body => Self::resume_reading(slf),
+        let py = slf.py();
+        let waiting = slf.get().input.with(py, |input| input.len());
+        match slf.get().stage.get(py) {
+            // Also when all of the body is here: the client's end has to be noticed.
+            Stage::Body | Stage::Head if waiting <= MOST_WAITING => Self::resume_reading(slf),
             _ => Ok(()),
         }
     }

@@ -337,6 +337,10 @@ fn log(slf: &Bound<'_, HttpRequest>) -> PyResult<()> {
         return Ok(());
     };
     let status = this.response.with(py, |response| response.status);
+    if status == 0 {
+        // The client has gone before there was a response.
+        return Ok(());
+    }
     let seconds = event_loop::now_ns().saturating_sub(this.began) as f64 / 1e9;
     log.call1(py, (scope, status, seconds)).map(drop)
 }
