@@ -18,6 +18,21 @@ defmodule Mix.Tasks.Compile.ErlangLoopNative do
   end
 end
 
+defmodule Mix.Tasks.Compile.ErlangLoopDocs do
+  @moduledoc false
+  use Mix.Task.Compiler
+
+  # For `h :py` in the shell.
+  @impl true
+  def run(_args) do
+    if escript = System.find_executable("escript") do
+      System.cmd(escript, ["scripts/doc_chunks", Mix.Project.app_path()], into: IO.stream())
+    end
+
+    :ok
+  end
+end
+
 defmodule ErlangLoop.MixProject do
   use Mix.Project
 
@@ -36,7 +51,7 @@ defmodule ErlangLoop.MixProject do
       elixir: "~> 1.14",
       # Not rebar3's folders, whose names are those of profiles: default, test.
       build_path: "_build/mix",
-      compilers: [:erlang_loop_native | Mix.compilers()],
+      compilers: [:erlang_loop_native | Mix.compilers()] ++ [:erlang_loop_docs],
       erlc_paths: ["erl_src"],
       erlc_options: [:debug_info],
       elixirc_paths: ["elixir/lib"],

@@ -8,12 +8,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([the_shell_has_the_documentation/1]).
 -export([the_pages_run/1, the_pages_run_in_one_shell/1, every_call_is_documented/1, every_setting_is_documented/1]).
 %% Called in another node.
 -export([run_page/2, run_pages/1]).
 
 all() ->
-    [the_pages_run, the_pages_run_in_one_shell, every_call_is_documented, every_setting_is_documented].
+    [
+        the_pages_run, the_pages_run_in_one_shell, the_shell_has_the_documentation,
+        every_call_is_documented, every_setting_is_documented
+    ].
 
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 end_per_testcase(_Case, Config) -> leak_check:end_case(Config).
@@ -22,6 +26,14 @@ the_pages_run(_Config) ->
     Blocks = lists:sum([run_in_node(Page) || Page <- pages()]),
     ct:pal("~p blocks in ~p pages", [Blocks, length(pages())]),
     ?assert(Blocks > 0).
+
+%% What `h(py, call, 5)' prints.
+the_shell_has_the_documentation(_Config) ->
+    {ok, {docs_v1, _, erlang, _, #{<<"en">> := Page}, _, Functions}} = code:get_doc(py),
+    ?assertNotEqual([], Page),
+    [Texts] = [Texts || {{function, call, 5}, _, _, Texts, _} <- Functions],
+    #{<<"en">> := [_ | _]} = Texts,
+    ?assertMatch({ok, _}, code:get_doc(py_event_loop)).
 
 %% A reader pastes examples of several pages into one shell: their variables, the names that they
 %% register and what they define in Python must not collide.
