@@ -10,7 +10,8 @@ defmodule ErlangLoop.Loop do
 
   Coroutines run on the loop's thread, plain functions on call threads. The options are those of
   `:py_event_loop.start_link/1`, as a keyword list: `:name`, `:init`, `:thread`, `:waiting`, `:max_queue`,
-  `:max_tasks`, `:patience`, `:stuck_policy`. A wrong option raises.
+  `:max_tasks`, `:patience`, `:stuck_policy`. A wrong option raises. With `place: :peer` the loop lives in
+  an operating system process of its own, whose crash costs only that: `docs/peers.md`.
   """
 
   @type loop :: pid | atom
