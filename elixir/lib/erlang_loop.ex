@@ -23,11 +23,14 @@ defmodule ErlangLoop do
     * `:loop` - a loop (`ErlangLoop.Loop`), its name or pid, instead of the default one
     * `:pool` - the name of a pool (`ErlangLoop.Pool`)
     * `:none` - what `None` becomes: `:none` (default) or `nil`
+    * `:structs` - whether Python's dates, times, sets and decimals become structs (default): `Date`,
+      `Time`, `NaiveDateTime`, `DateTime` in UTC, `MapSet`, and `Decimal` if that package is there. With
+      `false` they are the tagged tuples of `docs/values.md`. On the way to Python, structs always work
 
   An unknown option raises `ArgumentError`.
   """
 
-  alias ErlangLoop.{Options, PythonError, Stream}
+  alias ErlangLoop.{Options, PythonError, Stream, Values}
 
   @typedoc "A module or a function; a function's name may be dotted: `\"Class.method\"`."
   @type name :: atom | String.t() | charlist
@@ -36,6 +39,7 @@ defmodule ErlangLoop do
   @typedoc "See `namespace/1`."
   @type namespace :: reference
 
+  @plain %{none: :none, structs: false}
   @code_options [:loop, :pool, :namespace, :file, :line]
 
   @doc """
@@ -57,7 +61,7 @@ defmodule ErlangLoop do
   """
   @spec call(name, name, [term], options) :: result
   def call(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none])
+    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :structs])
     kwargs = options.kwargs
 
     case options do
@@ -70,7 +74,7 @@ defmodule ErlangLoop do
       %{target: {:pool, pool}} ->
         :py_event_loop_pool.call(pool, module, function, args, kwargs, options.timeout)
     end
-    |> result(options.none)
+    |> result(options)
   end
 
   @doc """
@@ -89,7 +93,7 @@ defmodule ErlangLoop do
   names of a namespace, and what it assigns is in that namespace afterwards. `await` works outside of
   functions, too.
 
-  Options: `:timeout`, `:none`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
+  Options: `:timeout`, `:none`, `:structs`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
   `:line`, where the code stands, for tracebacks.
 
       iex> ErlangLoop.eval("n * 7", n: 6)
@@ -99,7 +103,7 @@ defmodule ErlangLoop do
   """
   @spec eval(String.t(), keyword | map, options) :: result
   def eval(code, variables \\ [], options \\ []) do
-    options = Options.check(options, [:timeout, :none | @code_options])
+    options = Options.check(options, [:timeout, :none, :structs | @code_options])
     variables = Options.map(:variables, variables)
     given = Map.take(options, [:timeout, :namespace, :file, :line])
 
@@ -108,7 +112,7 @@ defmodule ErlangLoop do
       {:loop, loop} -> :py_event_loop.eval(loop, code, variables, given)
       {:pool, pool} -> :py_event_loop_pool.eval(pool, code, variables, given)
     end
-    |> result(options.none)
+    |> result(options)
   end
 
   @doc "Like `eval/3`, but returns the value or raises."
@@ -117,7 +121,7 @@ defmodule ErlangLoop do
 
   @doc """
   Runs Python statements. Later calls of `exec/2` and `eval/3` with the same namespace, or without one,
-  can use the names that they define, from any process. Options: as for `eval/3`, without `:none`.
+  can use the names that they define, from any process. Options: as for `eval/3`, without `:none` and `:structs`.
 
       iex> ErlangLoop.exec("def twice(x):\\n    return 2 * x")
       :ok
@@ -159,7 +163,7 @@ defmodule ErlangLoop do
   """
   @spec namespace(name: name, copy: namespace) :: {:ok, namespace} | {:error, Exception.t()}
   def namespace(options \\ []) do
-    result(:py.namespace(Options.map(:options, options)), :none)
+    result(:py.namespace(Options.map(:options, options)), @plain)
   end
 
   @doc "Like `namespace/1`, but returns the namespace or raises."
@@ -168,7 +172,7 @@ defmodule ErlangLoop do
 
   @doc "The names in a namespace."
   @spec names(namespace) :: {:ok, [String.t()]} | {:error, Exception.t()}
-  def names(namespace), do: result(:py.names(namespace), :none)
+  def names(namespace), do: result(:py.names(namespace), @plain)
 
   @doc """
   Calls a function without waiting and discards the result. The call continues if the calling process
@@ -198,7 +202,7 @@ defmodule ErlangLoop do
 
   @doc """
   Starts a call and returns an `ErlangLoop.Task` at once. Only the calling process can await it; when
-  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:none`.
+  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:structs`.
 
       iex> {:ok, task} = ErlangLoop.submit(:asyncio, :sleep, [0.01, "done"])
       iex> ErlangLoop.await(task)
@@ -212,7 +216,7 @@ defmodule ErlangLoop do
   @spec submit(name, name, [term], options) ::
           {:ok, ErlangLoop.Task.t()} | {:error, Exception.t()}
   def submit(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :loop, :pool, :none])
+    options = Options.check(options, [:kwargs, :loop, :pool, :none, :structs])
     kwargs = options.kwargs
 
     case options.target do
@@ -223,7 +227,14 @@ defmodule ErlangLoop do
     |> case do
       {:ok, task} ->
         calls = Stream.calls(module, function)
-        {:ok, %ErlangLoop.Task{task: task, calls: calls, owner: self(), none: options.none}}
+
+        {:ok,
+         %ErlangLoop.Task{
+           task: task,
+           calls: calls,
+           owner: self(),
+           shape: Map.take(options, [:none, :structs])
+         }}
 
       {:error, reason} ->
         {:error, exception(reason)}
@@ -242,7 +253,7 @@ defmodule ErlangLoop do
   """
   @spec await(ErlangLoop.Task.t(), timeout) :: result
   def await(%ErlangLoop.Task{} = task, timeout \\ 5000) do
-    result(:py.await(task.task, timeout), task.none)
+    result(:py.await(task.task, timeout), task.shape)
   end
 
   @doc "Like `await/2`, but returns the value or raises."
@@ -262,7 +273,7 @@ defmodule ErlangLoop do
   @spec yield(ErlangLoop.Task.t(), timeout) :: result | nil
   def yield(%ErlangLoop.Task{} = task, timeout \\ 0) do
     case :py.yield(task.task, timeout) do
-      {:value, result} -> result(result, task.none)
+      {:value, result} -> result(result, task.shape)
       :timeout -> nil
     end
   end
@@ -282,7 +293,7 @@ defmodule ErlangLoop do
   the enumeration starts, once for each. Items are sent as far as there is demand, so an endless
   generator never fills the mailbox. When the enumeration ends early, the generator is closed.
 
-  Options: `:kwargs`, `:loop`, `:pool`, `:none`; `:demand`, how many items may be in flight (32);
+  Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:structs`; `:demand`, how many items may be in flight (32);
   `:timeout`, how many milliseconds the next item may take (5,000).
 
       iex> ErlangLoop.stream(:builtins, :range, [2]) |> Enum.to_list()
@@ -321,8 +332,8 @@ defmodule ErlangLoop do
   def value!({:ok, value}), do: value
   def value!({:error, exception}), do: raise(exception)
 
-  defp result({:ok, value}, none), do: {:ok, Options.none(value, none)}
-  defp result({:error, reason}, _none), do: {:error, exception(reason)}
+  defp result({:ok, value}, shape), do: {:ok, Values.from_python(value, shape)}
+  defp result({:error, reason}, _shape), do: {:error, exception(reason)}
 
   defp done(:ok), do: :ok
   defp done({:error, reason}), do: {:error, exception(reason)}

@@ -118,6 +118,47 @@ defmodule ErlangLoop.CallTest do
     end
   end
 
+  test "structs cross in both directions" do
+    values = [
+      ~D[2024-02-29],
+      ~T[12:30:01.000005],
+      ~N[2024-02-29 12:30:01.000005],
+      ~U[2024-02-29 12:30:01.000005Z],
+      MapSet.new([1, "two", ~D[2024-01-01]]),
+      %{~D[2024-02-29] => [{~T[00:00:00.000000], :none}]}
+    ]
+
+    assert ErlangLoop.call!(:copy, :copy, [values]) == values
+
+    assert ErlangLoop.call!(:copy, :copy, [{1, nil, ~D[2024-01-01]}], none: nil) ==
+             {1, nil, ~D[2024-01-01]}
+
+    types = "[type(value).__name__ for value in values]"
+    names = ["date", "time", "datetime", "datetime", "set", "dict"]
+    assert ErlangLoop.eval!(types, values: values) == names
+
+    noon = "import datetime\ntz = datetime.timezone(datetime.timedelta(hours=2))\n"
+    noon = noon <> "datetime.datetime(2024, 1, 1, 12, tzinfo=tz)"
+    assert ErlangLoop.eval!(noon) == ~U[2024-01-01 10:00:00.000000Z]
+    assert {:datetime, _, 0, 7200} = ErlangLoop.eval!(noon, [], structs: false)
+
+    assert ErlangLoop.stream!(:builtins, :iter, [[~D[2024-01-01]]]) |> Enum.to_list() ==
+             [~D[2024-01-01]]
+
+    task = ErlangLoop.submit!(:copy, :copy, [[~D[2024-01-01]]])
+    assert ErlangLoop.await!(task) == [~D[2024-01-01]]
+    # No such date: it was a tuple in Python, too.
+    odd = "import erlang\n(erlang.Atom('date'), (2024, 2, 30))"
+    assert ErlangLoop.eval!(odd) == {:date, {2024, 2, 30}}
+    assert_raise ArgumentError, ~r/:structs is 1/, fn -> ErlangLoop.eval("1", [], structs: 1) end
+  end
+
+  test "decimals are structs where the package is" do
+    value = %{__struct__: Decimal, sign: -1, coef: 150, exp: -2}
+    assert ErlangLoop.call!(:builtins, :repr, [value]) == "Decimal('-1.50')"
+    assert ErlangLoop.call!(:copy, :copy, [value]) == {:decimal, "-1.50"}
+  end
+
   test "exec raises, too" do
     assert {:error, %PythonError{type: "builtins.SyntaxError"}} = ErlangLoop.exec("1 +")
     assert_raise PythonError, ~r/SyntaxError/, fn -> ErlangLoop.exec!("1 +") end

@@ -3,7 +3,7 @@ defmodule ErlangLoop.Options do
   # Checks the options of the functions of ErlangLoop: whatever is wrong raises ArgumentError before
   # anything is started.
 
-  @defaults %{kwargs: %{}, timeout: 5000, target: :default, none: :none, demand: 32}
+  @defaults %{kwargs: %{}, timeout: 5000, target: :default, none: :none, structs: true, demand: 32}
 
   @doc "The options as a map, with defaults; `known` are those that the function has."
   def check(options, known) do
@@ -31,6 +31,7 @@ defmodule ErlangLoop.Options do
   defp valid(:loop, loop) when is_atom(loop) and loop != nil, do: {:target, {:loop, loop}}
   defp valid(:pool, pool) when is_atom(pool) and pool != nil, do: {:target, {:pool, pool}}
   defp valid(:none, none) when none in [nil, :none], do: {:none, none}
+  defp valid(:structs, structs) when is_boolean(structs), do: {:structs, structs}
   defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}
 
   defp valid(:namespace, namespace) when is_reference(namespace), do: {:namespace, namespace}
@@ -48,6 +49,7 @@ defmodule ErlangLoop.Options do
   defp expected(:loop), do: "a pid or a name"
   defp expected(:pool), do: "the name of a pool"
   defp expected(:none), do: "nil or :none"
+  defp expected(:structs), do: "true or false"
   defp expected(:demand), do: "a positive integer"
   defp expected(:namespace), do: "a reference that namespace/1 returned"
   defp expected(:file), do: "a path"
@@ -65,17 +67,4 @@ defmodule ErlangLoop.Options do
 
     Map.new(list)
   end
-
-  @doc "A value from Python with `nil` where that has `None`, if the caller wants it."
-  def none(value, :none), do: value
-  def none(:none, nil), do: nil
-  def none(list, nil) when is_list(list), do: Enum.map(list, &none(&1, nil))
-
-  def none(tuple, nil) when is_tuple(tuple),
-    do: tuple |> Tuple.to_list() |> none(nil) |> List.to_tuple()
-
-  def none(map, nil) when is_map(map) and not is_struct(map),
-    do: Map.new(map, fn {key, value} -> {none(key, nil), none(value, nil)} end)
-
-  def none(value, nil), do: value
 end

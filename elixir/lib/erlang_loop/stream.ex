@@ -3,13 +3,13 @@ defmodule ErlangLoop.Stream do
   # What ErlangLoop.stream/4 and stream!/4 return: a description of the call. Each enumeration starts
   # the function and takes its items, below as Stream.resource/3, which ends the stream in all cases.
 
-  alias ErlangLoop.Options
+  alias ErlangLoop.{Options, Values}
 
   @enforce_keys [:module, :function, :args, :options, :raises]
   defstruct @enforce_keys
 
   def new(module, function, args, options, raises) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :demand])
+    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :structs, :demand])
 
     %__MODULE__{
       module: module,
@@ -55,7 +55,7 @@ defmodule ErlangLoop.Stream do
   def next({stream, left}, %__MODULE__{options: options} = description) do
     receive do
       {:py_stream, ^stream, {:data, item}} ->
-        item = Options.none(item, options.none)
+        item = Values.from_python(item, options)
         {[if(description.raises, do: item, else: {:ok, item})], taken(stream, left - 1, options)}
 
       {:py_stream, ^stream, :done} ->

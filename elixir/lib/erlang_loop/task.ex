@@ -4,10 +4,10 @@ defmodule ErlangLoop.Task do
   `ErlangLoop.cancel/1`. Its fields are private, apart from `owner`, the process that can await it.
   """
 
-  @enforce_keys [:task, :calls, :owner, :none]
+  @enforce_keys [:task, :calls, :owner, :shape]
   defstruct @enforce_keys
 
-  @opaque t :: %__MODULE__{task: :py.task(), calls: String.t(), owner: pid, none: nil | :none}
+  @opaque t :: %__MODULE__{task: :py.task(), calls: String.t(), owner: pid, shape: map}
 
   defimpl Inspect do
     def inspect(task, _options) do
