@@ -23,7 +23,8 @@
     wrong_loops_are_refused/1,
     the_tree_is_that_of_pstree/1,
     tasks_that_await_each_other_are_marked/1,
-    the_table_is_that_of_ps/1
+    the_table_is_that_of_ps/1,
+    metrics_are_prometheus_text/1
 ]).
 %% Called in another node.
 -export([stuck/0]).
@@ -342,6 +343,31 @@ the_table_is_that_of_ps(_Config) ->
         cancelled(Task)
     end),
     ?assertEqual({error, {no_loop, table}}, py_inspect:tree(table)).
+
+metrics_are_prometheus_text(_Config) ->
+    with_loop(#{name => 'a "strange\\\n" name'}, fun(Loop) ->
+        {ok, _} = py_event_loop:run(Loop, called, loop_thread, []),
+        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        Lines = binary:split(py_metrics:prometheus(), <<"\n">>, [global, trim]),
+        Sample = "^[a-z_]+({[a-z]+=\"([^\"\\\\]|\\\\[\\\\\"n])*\"(,[a-z]+=\"([^\"\\\\]|\\\\[\\\\\"n])*\")*})? [-+0-9.e]+$",
+        [?assert(has(Line, Sample) orelse has(Line, "^# (HELP|TYPE) [a-z_]+ .+$"), Line) || Line <- Lines],
+        Labels = ["{loop=\"", integer_to_list(Id), "\",name=\"a \\\"strange\\\\\\n\\\" name\""],
+        Value = fun(Start) ->
+            Bytes = unicode:characters_to_binary(Start),
+            [Found] = [binary:part(Line, byte_size(Bytes), byte_size(Line) - byte_size(Bytes)) || Line <- Lines, is_prefix(Bytes, Line)],
+            Found
+        end,
+        All = Value(["erlang_loop_turn_duration_seconds_count", Labels, "} "]),
+        ?assertEqual(All, Value(["erlang_loop_turn_duration_seconds_bucket", Labels, ",le=\"+Inf\"} "])),
+        ?assert(binary_to_integer(All) > 0),
+        ?assertEqual(<<"0">>, Value(["erlang_loop_stuck", Labels, "} "])),
+        ?assert(binary_to_integer(Value("erlang_loop_calls_total ")) >= 0),
+        Types = [Line || <<"# TYPE ", _/binary>> = Line <- Lines],
+        ?assertEqual(lists:usort(Types), lists:sort(Types))
+    end).
+
+is_prefix(Start, Text) ->
+    binary:longest_common_prefix([Start, Text]) =:= byte_size(Start).
 
 has(Line, Pattern) ->
     re:run(Line, Pattern, [unicode, {capture, none}]) =:= match.
