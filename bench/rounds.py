@@ -126,7 +126,7 @@ def contenders_of(case: Case, plan: Plan) -> list[str]:
 def take(
     cases: Iterable[Case], plan: Plan, tell: Callable[[str], None], results: Results | None = None
 ) -> Results:
-    """All rounds. `tell` hears what is found; more samples are added to `results`, if given."""
+    """All rounds. `tell` is called with each line; samples are added to `results`, if passed."""
     cases = list(cases)
     results = results or Results()
     env = environment(plan.unkind_malloc)

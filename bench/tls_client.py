@@ -29,7 +29,7 @@ def connect(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
 def exchange(
     socks: dict[int, ssl.SSLSocket], messages: dict[int, bytes], poll: select.epoll, seconds: float
 ) -> list[float]:
-    """Every connection sends when it was answered, for so long; how long each answer took."""
+    """Each connection sends again after each reply until the time is over. Returns latencies."""
     begun = {}
     for fd, sock in socks.items():
         begun[fd] = time.perf_counter()

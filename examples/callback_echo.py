@@ -37,7 +37,7 @@ def start_client(address, name):
 
 def answered(sock):
     name = sock.recv(100).decode()
-    print(f"{name} was answered")
+    print(f"{name} got its reply")
     loop.remove_fd(sock)
     sock.close()
     waiting.discard(name)

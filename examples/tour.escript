@@ -70,7 +70,7 @@ dead_router(Loop) ->
         {'DOWN', Monitor, process, _, killed} -> ok
     end,
     ok = py_nif:write_test_fd(Write, <<"x">>),
-    say("4. The router was killed: ~p comes all the same", [await(Loop, {6, read})]),
+    say("4. The router was killed: ~p still comes", [await(Loop, {6, read})]),
     ok = py_nif:close_fd(Reader),
     ok = py_nif:close_test_fd(Write),
     ok = logger:set_primary_config(level, Level).

@@ -268,7 +268,7 @@ asyncios_own_loop_is_the_default_if_set(_Config) ->
     with_node([{default_event_loop, false}], fun(Call) ->
         Own = <<"_UnixSelectorEventLoop">>,
         ?assertEqual({ok, [Own, Own, Own]}, Call(py, call, [default_loop, kinds, []])),
-        %% What Erlang asks for runs on our loops all the same.
+        %% Requests from Erlang still run on our loops.
         Type = <<"type(__import__('asyncio').get_running_loop()).__name__">>,
         ok = Call(py, exec, [["async def kind(): return ", Type]]),
         ?assertEqual({ok, <<"ErlangEventLoop">>}, Call(py, eval, [<<"kind()">>]))

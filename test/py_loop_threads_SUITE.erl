@@ -61,7 +61,7 @@ a_loop_nobody_asked_costs_no_thread(_Config) ->
     Loops = start(200, #{}),
     ?assertEqual(Before, resources()),
     ?assertEqual(200, length([L || L <- Loops, {undefined, Pid} <- py_event_loop:which_loops(), L =:= Pid])),
-    %% It is there all the same.
+    %% It still exists.
     ?assertMatch({ok, #{queued := 0}}, py_event_loop:info(hd(Loops))),
     ?assertEqual({ok, []}, py_event_loop:tasks(hd(Loops))),
     stop(Loops).

@@ -88,7 +88,7 @@ every_caller_has_its_own(_Config) ->
      || {N, Leader} <- Leaders
     ].
 
-%% The caller is its own group leader, and finds the text in its mailbox when it is answered: so
+%% The caller is its own group leader, and finds the text in its mailbox when it gets the reply: so
 %% what it prints itself comes after.
 what_was_printed_comes_before_the_answer(_Config) ->
     Self = self(),

@@ -179,7 +179,7 @@ cancel_on_the_way_from_a_call_thread_to_the_loop(_Config) ->
      || N <- lists:seq(1, 500)
     ].
 
-%% The loop began some of them between two looks at where they were: those were answered, and then
+%% The loop began some of them between two checks of where they were: those got a reply, and then
 %% slept their hour. It was some in a hundred thousand.
 cancel_as_the_loop_begins(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),

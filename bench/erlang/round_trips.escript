@@ -80,7 +80,7 @@ if_exported(Name, Arity, Run) ->
         false -> {unavailable, io_lib:format("there is no py:~s/~b", [Name, Arity])}
     end.
 
-%% Callers that ask one question after the other, each as fast as it is answered.
+%% Callers that make one request after the other, each as soon as it has the reply.
 ask(Ask, Callers, Seconds) ->
     %% The first call starts Python and imports the module.
     {ok, 1} = Ask(0),

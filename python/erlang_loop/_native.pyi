@@ -43,7 +43,7 @@ def connect(
 ) -> Any:
     """Begins a connection to an address. None: a name has to be looked up.
 
-    `(transport, protocol, waiter)` if it has come about, else the socket to wait for.
+    `(transport, protocol, waiter)` if it is established, else the socket to wait for.
     """
 
 # What Python prints and logs, for the package `erlang_output`.

@@ -40,6 +40,12 @@ UNWANTED = [
     r"a word on",
     r"of its own accord",
     r"under way",
+    r"its kin",
+    r"all the same",
+    r"(has|have|had) come about",
+    r"(is|are|was|were) answered",
+    r"in one go",
+    r"that there (is|are) not",
 ]
 WORDS = re.compile(rf"\b({'|'.join(UNWANTED)})\b", re.IGNORECASE)
 

@@ -104,7 +104,7 @@ has_noted(Event) ->
     end).
 
 %% @doc A caller dies as soon as its coroutine waits on this loop, before it has that listened for, and
-%% the coroutine is cancelled all the same.
+%% the coroutine is still cancelled.
 -spec dies_at_once(py_event_loop:loop()) -> ok.
 dies_at_once(Loop) ->
     Self = self(),

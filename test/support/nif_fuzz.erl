@@ -12,7 +12,7 @@
 -type outcome() :: #{calls := non_neg_integer(), atom() => non_neg_integer()}.
 -type signatures() :: #{atom() => [atom()]}.
 
-%% Arguments that were answered, by the kind nif_signatures:all/0 gives them.
+%% Results used as arguments, by the kind nif_signatures:all/0 gives them.
 -type pool() :: #{atom() => [term()]}.
 
 %% As many of a kind as are worth keeping.

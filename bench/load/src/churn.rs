@@ -15,7 +15,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-/// So many of the connections are reset before one is answered.
+/// How many connections are reset before one gets its reply.
 const RESETS: usize = 9;
 
 /// A place that is taken by one connection after the other, or by one that is busy for good.

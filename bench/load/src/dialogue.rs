@@ -33,7 +33,7 @@ impl Dialogue {
         }
     }
 
-    /// A binary message. Its mask is fixed: the server has to undo it all the same.
+    /// A binary message. Its mask is fixed: the server has to undo it anyway.
     pub fn websocket(size: usize, number: usize) -> Result<Self, Failure> {
         let length = u16::try_from(size).map_err(|_| "--size must be below 65536")?;
         let payload = noise(size, number);

@@ -14,7 +14,7 @@ pub struct Options {
     pub idle: usize,
     /// For `churn`: connections that echo all the time beside it.
     pub busy: usize,
-    /// For `churn`: nine of ten connections are reset before they are answered.
+    /// For `churn`: nine of ten connections are reset before they get a reply.
     pub reset: bool,
     /// Bytes of a message.
     pub size: usize,

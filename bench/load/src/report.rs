@@ -42,7 +42,7 @@ impl Meter {
             .saturating_sub(self.own_cpu)
             .as_secs_f64();
         if requests == 0 {
-            return Err("not one request was answered".into());
+            return Err("no request got a reply".into());
         }
         #[allow(clippy::cast_precision_loss)] // of counts far below 2^52
         let count = requests as f64;

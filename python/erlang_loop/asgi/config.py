@@ -84,7 +84,7 @@ NAMES = frozenset(option.name for option in fields(Config))
 
 
 def from_options(options: dict[str, Any]) -> Config:
-    """A Config of options by name; ConfigError names those that there are not."""
+    """A Config of options by name; ConfigError names unknown ones."""
     unknown = sorted(set(options) - NAMES)
     if unknown:
         raise ConfigError(f"unknown options: {', '.join(unknown)}")

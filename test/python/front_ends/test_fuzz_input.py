@@ -101,7 +101,7 @@ def test_http_of_the_example():
 
 
 def test_datagrams(loop):
-    """Of any size and from many senders, some of which are gone when they are answered."""
+    """Of any size and from many senders, some of which are closed when the reply is sent."""
     # Not as a coroutine test, which has a time limit: `make fuzz` runs this for long.
     answered = loop.run_until_complete(send_datagrams(loop, random.Random(SEED)))
     assert answered == b"still there?", f"FUZZ_SEED={SEED}"

@@ -37,7 +37,7 @@ def test_keep_alive(callbacks):
 
 
 def test_pipelining(callbacks):
-    """More than are taken in one go, in one piece; the answers come in order."""
+    """More than are taken at once, in one piece; the replies come in order."""
     server = serve(callbacks)
     count = 200
     requests = b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % n for n in range(count))
@@ -48,7 +48,7 @@ def test_pipelining(callbacks):
 
 
 def test_answers_given_later_keep_their_order(callbacks):
-    """The first is answered by a thread, the second could be at once: it waits."""
+    """A thread replies to the first; the second could get its reply at once, and waits."""
 
     def handler(request: Request, response: Response) -> None:
         if request.path == "/slow":

@@ -208,7 +208,7 @@ def test_a_handler_that_raises(callbacks, unhandled):
 
 
 def test_clients_that_go_away(callbacks):
-    """In the middle of a request, or with a reset while they are answered."""
+    """In the middle of a request, or with a reset while the reply is sent."""
     held: list[Response] = []
 
     def handler(request: Request, response: Response) -> None:

@@ -135,8 +135,8 @@ def test_message_echo():
 def test_callback_echo():
     assert output_of("callback_echo.py") == [
         "a client ended with ConnectionResetError",
-        "one was answered",
-        "two was answered",
+        "one got its reply",
+        "two got its reply",
     ]
 
 

@@ -27,7 +27,7 @@ def unraisable(monkeypatch):
 
 
 async def test_done_callbacks(loop, unhandled):
-    """Those behind it run all the same."""
+    """Later ones still run."""
     ran = []
     future = loop.create_future()
     task = loop.create_task(asyncio.sleep(0))

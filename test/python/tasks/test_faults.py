@@ -1,4 +1,4 @@
-"""What a program should not do, and does all the same; docs/faults.md has the whole list.
+"""What a program should not do, but may do; docs/faults.md has the whole list.
 
 Each test does the harm and then shows that the loop, and all else in it, goes on.
 """

@@ -1,4 +1,4 @@
-"""`erlang.call` and its kin: answers, errors and ends, from threads and from loops.
+"""`erlang.call` and similar functions: results, errors and ends, from threads and from loops.
 
 Nesting, deaths and other nodes are in py_questions_SUITE.
 """

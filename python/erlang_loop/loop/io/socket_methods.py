@@ -1,4 +1,4 @@
-"""loop.sock_recv and its kin: try first, then wait natively (bench: sock_pingpong)."""
+"""loop.sock_recv and similar methods: try first, then wait natively (bench: sock_pingpong)."""
 
 from __future__ import annotations
 
