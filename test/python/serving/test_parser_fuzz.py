@@ -17,7 +17,7 @@ from serving_apps import body_of, get, post, respond
 
 pytestmark = pytest.mark.ours
 
-INPUTS = int(os.environ.get("FUZZ_INPUTS", "6000"))
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "50000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 BATCH = 200
 
@@ -132,9 +132,15 @@ async def test_against_h11(loop):
         connection.connection_lost(None)
         if not seen:
             return False
+        # Ours ignores empty lines before a request, as RFC 9112 (2.2) says.
+        while data.startswith(b"\r\n"):
+            data = data[2:]
         expected = seen_by_h11(data)
         assert expected is not None, f"h11 refuses input {number}: {data!r}"
         method, target, headers, body = seen[0]
+        # h11 changes the case of this value.
+        encoding = b"transfer-encoding"
+        headers = [(name, value.lower() if name == encoding else value) for name, value in headers]
         # Ours is split into path and query.
         assert (method, target) == (expected[0], expected[1].removesuffix("?")), (number, data)
         assert (headers, body) == expected[2:], f"input {number}: {data!r}"
