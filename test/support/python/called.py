@@ -422,10 +422,12 @@ def sleep(seconds: float) -> str:
 def compute_until_released() -> str:
     """As block(), in Python code that never waits."""
     global _blocked
+    rounds = 0
     _blocked += 1
     try:
         while not _release.is_set():
-            pass
+            # Not pass: an interrupt at the end of such a loop can be raised outside of try.
+            rounds += 1
     finally:
         _blocked -= 1
     return "released"
