@@ -140,6 +140,9 @@ open_ledger(Path) ->
 handle_continue(start, #state{proxy = Proxy, options = Options} = State) ->
     case py_event_loop:start_link(Options) of
         {ok, Loop} ->
+            %% The first request creates the loop's thread and Python objects, which a spare must
+            %% have by then. If it fails, so do those that follow, with the reason.
+            _ = py:request(Loop, {call, <<"asyncio">>, <<"sleep">>, [0], #{}}, infinity),
             Proxy ! {py_peer_up, self(), {ok, State#state.ledger =/= none}},
             {noreply, State#state{loop = Loop}};
         {error, Reason} ->
