@@ -7,7 +7,7 @@ use rustler::{Encoder, Env, LocalPid, NifMap, Term};
 use crate::atoms;
 use crate::loops::{NativeLoop, registry};
 use crate::requests::call_threads;
-use crate::requests::loop_requests::LoopRequests;
+use crate::requests::on_loop::loop_requests::LoopRequests;
 use crate::requests::plain_streams;
 use crate::requests::request::StreamReading;
 

@@ -10,8 +10,8 @@ use crate::cpython::process::main_thread;
 use crate::error::Error;
 use crate::loops::Origin;
 use crate::loops::{LoopRef, NativeLoop, registry};
-use crate::requests::loop_requests::{LoopRequests, RequestLimits};
 use crate::requests::on_loop;
+use crate::requests::on_loop::loop_requests::{LoopRequests, RequestLimits};
 use crate::runners::placement;
 use crate::runners::start::{Owner, Start};
 

@@ -9,7 +9,7 @@ use crate::atoms;
 use crate::cpython::process::main_thread;
 use crate::loops::registry;
 use crate::requests::call_threads;
-use crate::requests::loop_requests::LoopRequests;
+use crate::requests::on_loop::loop_requests::LoopRequests;
 
 /// `[{Function, Caller, Milliseconds, Thread}]`: the calls that run on call threads.
 #[rustler::nif]

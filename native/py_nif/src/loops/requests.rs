@@ -1,5 +1,5 @@
 //! The requests of a loop that Erlang started, as far as the loop itself deals with them.
-//! `requests/loop_requests.rs` has them.
+//! `requests/on_loop/loop_requests.rs` has them.
 
 use std::any::Any;
 

@@ -34,7 +34,7 @@ use pool::Pool;
 
 use super::call::{Call, Code};
 use super::calls;
-use super::loop_requests::Refused;
+use super::on_loop::loop_requests::Refused;
 use super::plain_streams;
 use super::plain_streams::Slice;
 use super::request::Request;

@@ -10,9 +10,8 @@
 //! | [`snippet`] | code that arrives as text |
 //! | [`call_threads`] | the threads that run plain functions |
 //! | [`calls`] | finding the function, converting, calling, replying |
-//! | [`loop_requests`], [`unmonitored`] | the requests of a loop; those whose callers are not monitored yet |
-//! | [`on_loop`] | coroutines: requests on a loop's thread |
-//! | [`loop_streams`], [`plain_streams`] | streams of asynchronous and of plain generators |
+//! | [`on_loop`] | a loop's requests, streams of asynchronous generators, coroutines on its thread |
+//! | [`plain_streams`] | streams of plain generators |
 //! | [`ledger`] | which requests of another process have begun |
 //! | [`call_mailbox`] | ending the mailbox of a call |
 //! | [`reports`] | reports to `py_calls`, for the log |
@@ -23,8 +22,6 @@ pub mod call_threads;
 pub mod calls;
 pub mod function;
 pub mod ledger;
-pub mod loop_requests;
-pub mod loop_streams;
 pub mod method;
 pub mod on_loop;
 pub mod options;
@@ -32,4 +29,3 @@ pub mod plain_streams;
 pub mod reports;
 pub mod request;
 pub mod snippet;
-pub mod unmonitored;

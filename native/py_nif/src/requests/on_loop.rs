@@ -1,6 +1,10 @@
 //! Requests on the loop's thread: a turn takes them here, and their coroutines become asyncio
 //! requests, whose results are the replies.
 
+pub mod loop_requests;
+pub mod loop_streams;
+pub mod unmonitored;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -17,10 +21,6 @@ use super::call::{Call, Code};
 use super::call_threads;
 use super::call_threads::QueuedCall;
 use super::calls;
-use super::loop_requests;
-use super::loop_requests::{LoopMessage, LoopRequests};
-use super::loop_streams;
-use super::loop_streams::Sink;
 use super::plain_streams::Slice;
 use super::request::{Request, RunsOn};
 use crate::asyncio::loop_class::class::Loop;
@@ -36,6 +36,8 @@ use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
 use crate::loops::Origin;
 use crate::output::lines;
+use loop_requests::{LoopMessage, LoopRequests};
+use loop_streams::Sink;
 
 /// Starts the requests that arrived since the last turn. Only errors that must end the loop are
 /// returned.

@@ -32,7 +32,7 @@ pub use flow::{Next, StreamReading};
 use super::call::Name;
 use super::call_threads::interrupts;
 use super::ledger::Entry;
-use super::loop_requests;
+use super::on_loop::loop_requests;
 use super::plain_streams;
 use super::reports;
 use crate::atoms;

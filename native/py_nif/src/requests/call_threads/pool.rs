@@ -22,7 +22,7 @@ use crossbeam_queue::SegQueue;
 
 use super::call_thread::CallThread;
 use super::{QueuedCall, watcher, worker};
-use crate::requests::loop_requests::Refused;
+use crate::requests::on_loop::loop_requests::Refused;
 
 pub struct Pool {
     calls: SegQueue<QueuedCall>,

@@ -13,7 +13,8 @@ use crate::atoms;
 use crate::beam::forked;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::resource::Ref;
-use crate::requests::{loop_requests, plain_streams};
+use crate::requests::on_loop::loop_requests;
+use crate::requests::plain_streams;
 
 /// Guarded by the request's lock.
 pub struct Flow {

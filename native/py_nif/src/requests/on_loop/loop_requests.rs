@@ -13,14 +13,14 @@ use pyo3::{Py, PyAny};
 use rustc_hash::FxHashMap;
 use rustler::Atom;
 
-use super::call::Call;
-use super::request::Request;
 use super::unmonitored::Unmonitored;
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::loops::{NativeLoop, Requests, registry};
+use crate::requests::call::Call;
+use crate::requests::request::Request;
 
 pub enum LoopMessage {
     /// Call the function; on the loop, if it is a coroutine function.

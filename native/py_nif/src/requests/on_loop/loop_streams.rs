@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::loop_requests;
-use super::request::{Next, Request};
 use crate::beam::resource::Ref;
 use crate::convert::named;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::loops::NativeLoop;
+use crate::requests::request::{Next, Request};
 
 /// How many items are sent before other callbacks of the loop run.
 const BURST: u32 = 100;
