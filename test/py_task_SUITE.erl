@@ -19,7 +19,6 @@
     cancel_by_another_process/1,
     a_coroutine_may_refuse_to_be_cancelled/1,
     a_queued_function_is_never_run/1,
-    a_running_function_is_left_alone/1,
     a_function_answers_after_its_cancel/1,
     cancel_on_the_way_from_a_call_thread_to_the_loop/1,
     cancel_as_the_loop_begins/1,
@@ -29,7 +28,6 @@
     a_caller_dies_while_the_loop_sleeps/1,
     a_caller_dies_while_the_loop_is_busy/1,
     a_caller_dies_while_the_loop_has_timers/1,
-    a_function_whose_caller_died_at_once_is_logged/1,
     the_first_step_runs_in_its_task/1,
     a_first_step_that_wants_to_exit/1,
     a_task_that_nobody_holds_still_answers/1,
@@ -144,17 +142,6 @@ a_queued_function_is_never_run(_Config) ->
     %% One that was running at the moment may be both.
     ?assert(length(Events) + Cancelled - length(Tasks) =< 2, {Events, Cancelled}),
     ?assert(Cancelled > 0).
-
-a_running_function_is_left_alone(_Config) ->
-    ok = log_watch:start(),
-    {ok, _} = py:call(called, hold, []),
-    Task = submit(called, block, []),
-    eventually:is({ok, true}, fun() -> py:call(called, is_blocked, []) end),
-    ok = py:cancel(Task),
-    ?assertEqual({error, cancelled}, py:await(Task)),
-    {ok, _} = py:call(called, release, []),
-    called:is_logged("called.block ended"),
-    ok = log_watch:stop().
 
 %% The cancel of one task does not hit another that runs later on the same thread.
 a_function_answers_after_its_cancel(_Config) ->
@@ -319,19 +306,6 @@ callers_die_beside({Module, Function, Args}) ->
     ok = py:cancel(Task),
     {error, cancelled} = py:await(Task),
     {ok, []} = py_event_loop:stop(Loop).
-
-a_function_whose_caller_died_at_once_is_logged(_Config) ->
-    {ok, _} = py:call(called, hold, []),
-    ok = log_watch:start(),
-    Pid = spawn(fun() -> py:call(called, block, [], #{}, infinity) end),
-    %% As soon as it runs: most likely before its death is listened for. Either way it is logged.
-    called:is_blocked(),
-    ok = mortal:kill(Pid),
-    %% What takes no more than 2 ms is nothing to report.
-    timer:sleep(10),
-    {ok, _} = py:call(called, release, []),
-    called:is_logged("called.block ended"),
-    log_watch:stop().
 
 the_first_step_runs_in_its_task(_Config) ->
     Expected = {ok, {<<"called.first_step">>, true, true}},
