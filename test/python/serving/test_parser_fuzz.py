@@ -33,6 +33,7 @@ SAMPLES = [
 ]
 PARTS = [
     b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b",", b";", b"0", b"5", b"-1", b"+5", b"0x5",
+    b" ;x", b"\t;x",
     b"\r\n ", b"\x80", b"%", b"Content-Length: 5\r\n", b"Content-Length: 6\r\n", b"HTTP/1.1",
     b"Transfer-Encoding: chunked\r\n", b"transfer-encoding:\tchunked\r\n", b"Host: b\r\n",
     b"Transfer-Encoding: identity\r\n", b"Transfer-Encoding: chunked, chunked\r\n",

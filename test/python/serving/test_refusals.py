@@ -51,6 +51,9 @@ REFUSED = {
     "a chunk longer than its size": (400, post(b"5\r\nhello!\r\n0\r\n\r\n", CHUNKED)),
     "a bare LF behind a chunk size": (400, post(b"5\nhello\r\n0\r\n\r\n", CHUNKED)),
     "a long chunk extension": (400, post(b"5;" + b"x" * 5000 + b"\r\nhello", CHUNKED)),
+    "space before a chunk extension": (400, post(b"5 ;x\r\nhello\r\n0\r\n\r\n", CHUNKED)),
+    "a tab before a chunk extension": (400, post(b"5\t;x\r\nhello\r\n0\r\n\r\n", CHUNKED)),
+    "space behind a chunk size": (400, post(b"5 \r\nhello\r\n0\r\n\r\n", CHUNKED)),
     "an invalid trailer": (400, post(b"0\r\nno colon\r\n\r\n", CHUNKED)),
 }
 

@@ -195,14 +195,14 @@ fn after(left: u64, count: u64) -> Body {
     }
 }
 
-/// Hexadecimal digits; what follows a semicolon is ignored, if it is text.
+/// Hexadecimal digits; what follows a semicolon is ignored, if it is text. RFC 9112 (7.1.1) allows
+/// space before the semicolon, but h11 and others refuse it: two readers could disagree.
 fn chunk_size(line: &[u8]) -> Result<u64, Refusal> {
     const INVALID: Refusal = Refusal(400, "invalid chunk size");
     let end = line.iter().position(|byte| !byte.is_ascii_hexdigit());
     let (digits, rest) = line.split_at(end.unwrap_or(line.len()));
-    let extension = rest.trim_ascii_start();
     let is_text = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
-    if !(rest.is_empty() || extension.starts_with(b";") && extension.iter().all(is_text)) {
+    if !(rest.is_empty() || rest.starts_with(b";") && rest.iter().all(is_text)) {
         return Err(INVALID);
     }
     if digits.is_empty() || digits.len() > 16 {
