@@ -100,4 +100,5 @@ async def main(port: int) -> None:
     listener.close()
 
 
-asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))

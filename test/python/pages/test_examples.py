@@ -90,6 +90,40 @@ def test_chat_api():
     ]
 
 
+def test_pool_api():
+    pytest.importorskip("fastapi")
+    assert output_of("pool_api.py") == [
+        "startup has opened 3 connections",
+        "50 notes from 50 requests at the same time",
+        "a long note: 422, String should have at most 100 characters",
+        "shutdown has closed them",
+    ]
+
+
+def test_chat_rooms():
+    pytest.importorskip("fastapi")
+    pytest.importorskip("websockets")
+    assert output_of("chat_rooms.py") == [
+        "1. ann reads: ann is here",
+        "2. ann reads: bob is here | bob: hello",
+        "3. bob reads: bob: hello",
+        "4. ann reads: bob has left",
+        "5. ann reads: the time is over",
+        "6. the room is empty",
+    ]
+
+
+@pytest.mark.parametrize("app", ["pool_api:app", "chat_rooms:app", "chat_api:app"])
+def test_applications_are_served_by_the_command(app):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("websockets")
+    arguments = ["-m", "erlang_loop.asgi", app, "--app-dir", str(EXAMPLES), "--port", "0"]
+    with running(ERLANG_LOOP, *arguments) as server:
+        assert server.process.stderr is not None
+        assert "Serving on http://127.0.0.1:" in server.process.stderr.readline()
+        assert server.end(signal.SIGTERM).code == 0
+
+
 def test_mcp_server():
     assert (EXAMPLES / "mcp_server.py").exists()  # The server.
     assert escript("mcp_server.escript") == [
