@@ -44,6 +44,8 @@
     %% Loops. With the GIL, more than one is for isolation, not for speed. Default: 1.
     workers => pos_integer(),
     backlog => pos_integer(),
+    %% Other processes of this machine may listen on the same port. Default: false.
+    reuse_port => boolean(),
     %% Milliseconds for requests that are being processed when a worker drains. Default: 30,000.
     drain_timeout => non_neg_integer(),
     %% Milliseconds for the application's import and startup. Default: 60,000.
@@ -108,7 +110,7 @@
 -define(PERIOD, 10_000).
 
 -define(CONFIG, [
-    root_path, lifespan, access_log, server_header, date_header, headers, limit_concurrency,
+    root_path, proxy_headers, forwarded_allow_ips, lifespan, access_log, server_header, date_header, headers, limit_concurrency,
     limit_max_requests, limit_request_head, limit_request_body, timeout_keep_alive,
     timeout_request_head, timeout_disconnect, ws_max_size, ws_ping_interval, ws_ping_timeout,
     ws_per_message_deflate
@@ -184,6 +186,8 @@ stop(Server) ->
 %% Options
 
 -spec check(term()) -> ok.
+check(#{uds := _, reuse_port := true}) ->
+    py_event_loop_options:bad({reuse_port, true}, "for a host and a port");
 check(#{app := App} = Options) when is_binary(App) ->
     maps:foreach(fun valid/2, Options);
 check(#{app := App}) ->
@@ -193,7 +197,8 @@ check(Options) ->
 
 valid(app, _) -> ok;
 valid(Key, Value) when Key =:= app_dir; Key =:= uds -> valid(Key, Value, is_binary(Value), "a binary");
-valid(factory, Value) -> valid(factory, Value, is_boolean(Value), "a boolean");
+valid(Key, Value) when Key =:= factory; Key =:= reuse_port ->
+    valid(Key, Value, is_boolean(Value), "a boolean");
 valid(interface, Value) -> valid(interface, Value, lists:member(Value, [asgi, wsgi]), "asgi or wsgi");
 valid(name, Value) -> valid(name, Value, is_atom(Value) andalso Value =/= undefined, "an atom");
 valid(host, Value) -> valid(host, Value, ip(Value) =/= error, "an IP address");
@@ -449,6 +454,7 @@ listen(Options) ->
 bound({ok, Socket}, Name, Address, Options) ->
     _ = is_tuple(Address) andalso socket:setopt(Socket, {socket, reuseaddr}, true),
     Steps = [
+        fun() -> reuse_port(Socket, maps:get(reuse_port, Options, false)) end,
         fun() -> socket:bind(Socket, Name) end,
         fun() -> socket:listen(Socket, maps:get(backlog, Options, 2048)) end
     ],
@@ -461,6 +467,9 @@ bound({ok, Socket}, Name, Address, Options) ->
     end;
 bound({error, Reason}, _Name, Address, _Options) ->
     {error, {listen, Address, Reason}}.
+
+reuse_port(_Socket, false) -> ok;
+reuse_port(Socket, true) -> socket:setopt(Socket, {socket, reuseport}, true).
 
 first_error([]) ->
     ok;

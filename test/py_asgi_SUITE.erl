@@ -19,6 +19,7 @@
     a_supervisor_drains_it/1,
     listens_at_a_path/1,
     erlang_handles_some_paths/1,
+    two_servers_share_a_port/1,
     serves_wsgi/1,
     starts_that_fail/1,
     bad_options_raise/1
@@ -180,6 +181,14 @@ erlang_handles_some_paths(Config) ->
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
     end).
 
+two_servers_share_a_port(Config) ->
+    with_server(#{reuse_port => true}, Config, fun(_, Port) ->
+        with_server(#{reuse_port => true, port => Port}, Config, fun(_, Port2) ->
+            ?assertEqual(Port, Port2),
+            ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+        end)
+    end).
+
 serves_wsgi(Config) ->
     with_server(#{app => <<"asgi_served:wsgi">>, interface => wsgi}, Config, fun(_Server, Port) ->
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
@@ -199,6 +208,10 @@ starts_that_fail(Config) ->
         Start(#{app => <<"asgi_served:failing">>, lifespan => <<"on">>})
     ),
     ?assertMatch({error, {app, #{message := <<"lifespan must be", _/binary>>}}}, Start(#{lifespan => <<"x">>})),
+    ?assertMatch(
+        {error, {app, #{message := <<"forwarded_allow_ips: 'proxy' does not appear", _/binary>>}}},
+        Start(#{proxy_headers => true, forwarded_allow_ips => [<<"::1">>, <<"proxy">>]})
+    ),
     ?assertMatch({error, {app, _}}, Start(#{ssl => #{certfile => <<"/missing.pem">>}})),
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Socket),
@@ -213,6 +226,8 @@ bad_options_raise(Config) ->
         #{app => main},
         #{unknown => 1},
         #{lifetime => 0},
+        #{reuse_port => yes},
+        #{reuse_port => true, uds => <<"/tmp/never">>},
         #{ssl => true},
         #{handlers => #{<<"/">> => health}},
         #{handlers => #{"/" => fun health/1}}

@@ -37,6 +37,13 @@ def parser() -> argparse.ArgumentParser:
     add("--interface", choices=("asgi", "wsgi"), default="asgi")
     add("--lifespan", choices=("auto", "on", "off"), default="auto")
     add("--root-path", default="")
+    add(
+        "--proxy-headers",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="X-Forwarded-For and X-Forwarded-Proto of trusted proxies describe the client",
+    )
+    add("--forwarded-allow-ips", help="the proxies: addresses and networks, or * (default: local)")
     add("--log-level", default="info", choices=("critical", "error", "warning", "info", "debug"))
     switch = argparse.BooleanOptionalAction
     add("--access-log", action=switch, default=False)
@@ -44,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     add("--date-header", action=switch, default=True)
     add("--header", action="append", default=[], metavar="NAME:VALUE")
     add("--backlog", type=int, default=2048)
+    add("--reuse-port", action="store_true", help="other processes may listen on this port, too")
     add("--limit-concurrency", type=int, default=0)
     add("--limit-max-requests", type=int, default=0)
     add("--limit-request-head", type=int, default=64 * 1024)
@@ -78,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             uds=options.uds,
             fd=options.fd,
             backlog=options.backlog,
+            reuse_port=options.reuse_port,
         )
     except (ConfigError, OSError) as error:
         print(f"erlang_loop.asgi: {error}", file=sys.stderr)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from erlang_loop.asgi.proxies import TrustedProxies
+
 LIFESPANS = ("auto", "on", "off")
+LOCAL = ("127.0.0.1", "::1")
 
 
 class ConfigError(ValueError):
@@ -19,6 +22,10 @@ class Config:
     """The options of one server. Times are in seconds, sizes in bytes; 0 is no limit."""
 
     root_path: str = ""
+    #: The client's address and scheme come from the headers of trusted proxies.
+    proxy_headers: bool = False
+    #: Addresses and networks of these proxies, or "*"; None: this machine.
+    forwarded_allow_ips: str | Sequence[str] | None = None
     lifespan: str = "auto"
     access_log: bool = False
     server_header: bool = True
@@ -49,6 +56,12 @@ class Config:
             raise ConfigError(f"lifespan must be one of {', '.join(LIFESPANS)}")
         if self.root_path and not self.root_path.startswith("/"):
             raise ConfigError("root_path must begin with a slash")
+        if self.forwarded_allow_ips is not None and not self.proxy_headers:
+            raise ConfigError("forwarded_allow_ips needs proxy_headers")
+        try:
+            _ = self.trusted_proxies
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"forwarded_allow_ips: {error}") from None
         for name in NUMBERS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
@@ -58,6 +71,14 @@ class Config:
         for name, value in self.headers:
             if not name or any(c in "\r\n\0" for c in name + value):
                 raise ConfigError(f"invalid header {name!r}")
+
+    @property
+    def trusted_proxies(self) -> TrustedProxies | None:
+        """The proxies whose headers are read, if there are any."""
+        if not self.proxy_headers:
+            return None
+        allowed = self.forwarded_allow_ips
+        return TrustedProxies(LOCAL if allowed is None else allowed)
 
     @property
     def default_headers(self) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from erlang_loop._native import HttpServer, Loop
 from erlang_loop.asgi.config import Config
 from erlang_loop.asgi.lifespan import Lifespan
+from erlang_loop.asgi.proxies import behind_proxies
 from erlang_loop.asgi.running import runner
 
 try:
@@ -28,8 +29,9 @@ class Server:
     """`start`, then `close`; in between, `drain` as often as you like."""
 
     def __init__(self, app: Any, config: Config | None = None) -> None:
-        self.app = app
         self.config = config or Config()
+        trusted = self.config.trusted_proxies
+        self.app = app if trusted is None else behind_proxies(app, trusted)
         self.lifespan = Lifespan(app, self.config.lifespan)
         #: Set when the server should end by itself: `limit_max_requests`.
         self.finished = asyncio.Event()

@@ -6,9 +6,24 @@ import os
 import socket
 import stat
 
+from erlang_loop.asgi.config import ConfigError
 
-def listen(*, host: str, port: int, uds: str | None, fd: int | None, backlog: int) -> socket.socket:
-    """One listening socket: inherited, of a path, or of an address. OSError names which."""
+
+def listen(
+    *,
+    host: str,
+    port: int,
+    uds: str | None,
+    fd: int | None,
+    backlog: int,
+    reuse_port: bool = False,
+) -> socket.socket:
+    """One listening socket: inherited, of a path, or of an address. OSError names which.
+
+    With `reuse_port` the kernel shares the connections of the address among all that listen so.
+    """
+    if reuse_port and (fd is not None or uds is not None):
+        raise ConfigError("reuse_port is for a host and a port")
     if fd is not None:
         return socket.socket(fileno=fd)
     if uds is not None:
@@ -17,6 +32,8 @@ def listen(*, host: str, port: int, uds: str | None, fd: int | None, backlog: in
     listener = socket.socket(family)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
         listener.listen(backlog)
     except OSError as error:

@@ -82,6 +82,15 @@ def test_tls_and_a_factory(tmp_path):
         assert urllib.request.urlopen(address, context=context).read() == b"https"
 
 
+def test_two_processes_share_a_port(tmp_path):
+    shared = ["served:app", "--reuse-port", "--port"]
+    with command(tmp_path, *shared, "0") as (_, address):
+        port = address.rpartition(":")[2]
+        with command(tmp_path, *shared, port) as (_, second):
+            assert second == address
+            assert urllib.request.urlopen(address).read() == b"http"
+
+
 def test_unix_socket(tmp_path, short_path):
     path = short_path / "socket"
     with command(tmp_path, "served:app", "--uds", str(path)) as (process, address):
@@ -104,6 +113,8 @@ def test_unix_socket(tmp_path, short_path):
         (["served:app", "--host", "203.0.113.1"], 1, "203.0.113.1:0"),
         (["served:app", "--ssl-certfile", "missing.pem"], 1, "invalid certificate missing.pem"),
         (["served:app", "--unknown"], 2, "--unknown"),
+        (["served:app", "--reuse-port", "--uds", "never"], 1, "is for a host and a port"),
+        (["served:app", "--forwarded-allow-ips", "*"], 1, "needs proxy_headers"),
     ],
 )
 def test_does_not_start(tmp_path, arguments, code, text):
@@ -141,6 +152,8 @@ def test_no_application(name, text):
         {"root_path": "x"},
         {"headers": [("a", "b\r\nc: d")]},
         {"limit_request_head": 1},
+        {"forwarded_allow_ips": "*"},
+        {"forwarded_allow_ips": "10.0.0.1/8", "proxy_headers": True},
     ],
 )
 def test_invalid_options(options):
