@@ -51,12 +51,12 @@
 
 -export_type([name/0, code/0, kwargs/0, options/0, submit_options/0, cast_options/0]).
 -export_type([eval_options/0, exec_options/0, namespace/0, namespace_options/0, namespace_info/0]).
--export_type([result/0, reason/0, object/0, task/0, stream/0]).
+-export_type([value_options/0, result/0, reason/0, object/0, task/0, stream/0]).
 
 -include("py_misuse.hrl").
 
 -define(TIMEOUT, 5000).
--define(EVAL_OPTIONS, [timeout, loop, return, namespace, file, line]).
+-define(EVAL_OPTIONS, [timeout, loop, return, values, namespace, file, line]).
 -define(EXEC_OPTIONS, [timeout, loop, namespace, file, line]).
 %% Milliseconds.
 -define(AT_ONCE, 2).
@@ -82,10 +82,24 @@
     loop => py_event_loop:loop(),
     %% `ref': the result is a reference to the Python object. `each': it is a list, with
     %% `{ok, Value}' or `{error, Reason}' for each item. Default: `value'.
-    return => value | ref | each
+    return => value | ref | each,
+    %% The forms of values: `docs/values.md'.
+    values => value_options()
+}.
+%% What `None', infinite floats and namedtuples are for this request.
+-type value_options() :: #{
+    %% What `None' becomes; this atom becomes `None', too. Default: `none'.
+    none => none | nil | null | undefined,
+    %% `atoms': `inf', `'-inf'' and `nan'. Default: they cannot be converted.
+    non_finite => error | atoms,
+    namedtuples => tuples | maps
 }.
 %% `await/2' has the timeout.
--type submit_options() :: #{loop => py_event_loop:loop(), return => value | ref | each}.
+-type submit_options() :: #{
+    loop => py_event_loop:loop(),
+    return => value | ref | each,
+    values => value_options()
+}.
 -type cast_options() :: #{loop => py_event_loop:loop()}.
 -type exec_options() :: #{
     timeout => timeout(),
@@ -100,6 +114,7 @@
     timeout => timeout(),
     loop => py_event_loop:loop(),
     return => value | ref | each,
+    values => value_options(),
     namespace => namespace(),
     file => name(),
     line => pos_integer()
@@ -169,7 +184,7 @@ call(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{timeout_or_options, [timeout, loop, return]}, Options}
+            {{timeout_or_options, [timeout, loop, return, values]}, Options}
         ],
         request(default, {call, Module, Function, Args, Kwargs}, Options)
     ).
@@ -248,7 +263,7 @@ exec(Namespace, Code, Options) ->
 
 run_statements(Code, Options) ->
     %% They have no result.
-    is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+    ok = py_options:no_result(Options),
     case request(default, {exec, text(Code), #{}}, Options) of
         {ok, _} -> ok;
         {error, Reason} -> {error, Reason}
@@ -333,7 +348,7 @@ submit(Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{options, [loop, return]}, Options}
+            {{options, [loop, return, values]}, Options}
         ],
         case py_event_loop:target(Options) of
             {error, Reason} ->
@@ -484,7 +499,7 @@ method(Object, Name, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {object, Object}, {name, Name}, {args, Args}, {kwargs, Kwargs},
-            {{timeout_or_options, [timeout, loop, return]}, Options}
+            {{timeout_or_options, [timeout, loop, return, values]}, Options}
         ],
         begin
             is_reference(Object) orelse error(badarg),
@@ -501,7 +516,7 @@ attr(Object, Name) ->
 -spec attr(object(), name(), timeout() | options()) -> result().
 attr(Object, Name, Options) ->
     ?EXPLAINED(
-        [{object, Object}, {name, Name}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        [{object, Object}, {name, Name}, {{timeout_or_options, [timeout, loop, return, values]}, Options}],
         of_object(attribute, Object, [name_text(Name)], Options)
     ).
 
@@ -514,7 +529,7 @@ item(Object, Key) ->
 -spec item(object(), term(), timeout() | options()) -> result().
 item(Object, Key, Options) ->
     ?EXPLAINED(
-        [{object, Object}, {any, Key}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        [{object, Object}, {any, Key}, {{timeout_or_options, [timeout, loop, return, values]}, Options}],
         of_object(item, Object, [Key], Options)
     ).
 
@@ -544,7 +559,7 @@ value(Object) ->
 -spec value(object(), timeout() | options()) -> result().
 value(Object, Options) ->
     ?EXPLAINED(
-        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return, values]}, Options}],
         of_object(value, Object, [], Options)
     ).
 
@@ -557,7 +572,7 @@ type(Object) ->
 -spec type(object(), timeout() | options()) -> result().
 type(Object, Options) ->
     ?EXPLAINED(
-        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return, values]}, Options}],
         of_object(type_name, Object, [], Options)
     ).
 
@@ -570,7 +585,7 @@ repr(Object) ->
 -spec repr(object(), timeout() | options()) -> result().
 repr(Object, Options) ->
     ?EXPLAINED(
-        [{object, Object}, {{timeout_or_options, [timeout, loop, return]}, Options}],
+        [{object, Object}, {{timeout_or_options, [timeout, loop, return, values]}, Options}],
         begin
             _ = py_nif:object_type(Object),
             request(default, {call, builtins, repr, [Object], #{}}, Options)

@@ -83,7 +83,7 @@
 
 -define(CALL_ARGUMENTS(Loop, Module, Function, Args, Kwargs, Options), [
     {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-    {{timeout_or_options, [timeout, return]}, Options}
+    {{timeout_or_options, [timeout, return, values]}, Options}
 ]).
 -define(NODE_LOOP, {?MODULE, node_loop}).
 
@@ -199,7 +199,7 @@ eval(Loop, Code, Variables, Options) ->
     ?EXPLAINED(
         [
             {loop, Loop}, {code, Code}, {variables, Variables},
-            {{timeout_or_options, [timeout, return, namespace, file, line]}, Options}
+            {{timeout_or_options, [timeout, return, values, namespace, file, line]}, Options}
         ],
         request_call(Loop, {eval, py:text(Code), Variables}, Options)
     ).
@@ -219,7 +219,7 @@ exec(Loop, Code, Options) ->
         ],
         begin
             %% It has no result.
-            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+            ok = py_options:no_result(Options),
             case request_call(Loop, {exec, py:text(Code), #{}}, Options) of
                 {ok, _} -> ok;
                 {error, Reason} -> {error, Reason}
@@ -278,7 +278,7 @@ submit(Loop, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {loop, Loop}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{options, [return]}, Options}
+            {{options, [return, values]}, Options}
         ],
         begin
             is_map(Options) orelse error(badarg),

@@ -58,7 +58,7 @@
 
 -define(CALL_ARGUMENTS(Pool, Module, Function, Args, Kwargs, Options), [
     {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-    {{timeout_or_options, [timeout, return]}, Options}
+    {{timeout_or_options, [timeout, return, values]}, Options}
 ]).
 
 %% What a caller needs, without asking a process.
@@ -212,7 +212,7 @@ eval(Pool, Code, Variables, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {code, Code}, {variables, Variables},
-            {{timeout_or_options, [timeout, return, namespace, file, line]}, Options}
+            {{timeout_or_options, [timeout, return, values, namespace, file, line]}, Options}
         ],
         request_call(Pool, {eval, py:text(Code), Variables}, Options)
     ).
@@ -232,7 +232,7 @@ exec(Pool, Code, Options) ->
         ],
         begin
             %% It has no result.
-            is_map(Options) andalso is_map_key(return, Options) andalso error(badarg),
+            ok = py_options:no_result(Options),
             case request_call(Pool, {exec, py:text(Code), #{}}, Options) of
                 {ok, _} -> ok;
                 {error, Reason} -> {error, Reason}
@@ -314,7 +314,7 @@ submit(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{options, [return]}, Options}
+            {{options, [return, values]}, Options}
         ],
         spread(Pool, now, fun(Loop) ->
             refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs, Options))

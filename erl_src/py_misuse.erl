@@ -51,6 +51,8 @@
     | loop_stream_options
     | return
     | return_of_items
+    | values
+    | {one_of, [atom()]}
     %% A map with some of these.
     | {options, [atom()]}
     | {timeout_or_options, [atom()]}
@@ -177,6 +179,15 @@ problem(return_of_items, each) ->
     {wrong, "a stream has no list of results: value or ref"};
 problem(return_of_items, Value) ->
     problem(return, Value);
+problem(values, Value) ->
+    options(Value, #{
+        none => {one_of, [none, nil, null, undefined]},
+        non_finite => {one_of, [error, atoms]},
+        namedtuples => {one_of, [tuples, maps]}
+    });
+problem({one_of, Known}, Value) ->
+    Names = lists:join(", ", [atom_to_list(Name) || Name <- Known]),
+    wrong_unless(lists:member(Value, Known), ["none of ", Names]);
 problem({timeout_or_options, Names}, Value) when is_map(Value) ->
     problem({options, Names}, Value);
 problem({timeout_or_options, _}, Value) ->
@@ -185,9 +196,9 @@ problem({options, Names}, Value) ->
     %% An option is of the kind of its name.
     options(Value, maps:from_list([{Name, Name} || Name <- Names]));
 problem(stream_options, Value) ->
-    options(Value, #{demand => count, to => consumer, loop => loop, return => return_of_items});
+    options(Value, #{demand => count, to => consumer, loop => loop, return => return_of_items, values => values});
 problem(loop_stream_options, Value) ->
-    options(Value, #{demand => count, to => consumer, return => return_of_items});
+    options(Value, #{demand => count, to => consumer, return => return_of_items, values => values});
 problem(channel, Value) ->
     wrong_unless(is_resource(channel_info, Value), "not a channel of py:channel/1");
 problem(channel_type, Value) ->
@@ -200,7 +211,7 @@ problem(limit, Value) ->
 problem(channel_options, Value) ->
     options(Value, #{limit => limit, type => channel_type, owner => consumer});
 problem(fold_options, Value) ->
-    options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return_of_items}).
+    options(Value, #{demand => demand, timeout => timeout, loop => loop, return => return_of_items, values => values}).
 
 options(Options, Kinds) when is_map(Options) ->
     option(lists:sort(maps:to_list(Options)), Kinds);

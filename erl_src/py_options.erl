@@ -6,7 +6,7 @@
 %% `badarg' for those that it does not know; `py_misuse' says which one is wrong.
 -module(py_options).
 
--export([take_timeout/1, with/2, within/2]).
+-export([take_timeout/1, with/2, within/2, no_result/1]).
 
 -export_type([sent/0]).
 
@@ -14,6 +14,7 @@
 
 -type sent() :: #{
     return => value | ref | each,
+    values => py:value_options(),
     %% Only for code.
     namespace => py:namespace(),
     file => py:name(),
@@ -41,3 +42,9 @@ within(_, #{}) ->
     error(badarg);
 within(Namespace, Timeout) ->
     #{namespace => Namespace, timeout => Timeout}.
+
+%% @doc For requests without a result: options for one are `badarg'.
+-spec no_result(timeout() | #{atom() => term()}) -> ok.
+no_result(#{return := _}) -> error(badarg);
+no_result(#{values := _}) -> error(badarg);
+no_result(_) -> ok.

@@ -20,7 +20,8 @@
     %% Where asynchronous generators run. Default: the default loop.
     loop => py_event_loop:loop(),
     %% What an item is, as for `py:call/5'.
-    return => value | ref
+    return => value | ref,
+    values => py:value_options()
 }.
 -type fold_options() :: #{
     %% How many items may be in flight. Default: 32.
@@ -28,7 +29,8 @@
     %% Milliseconds that the next item may take. Default: 5,000.
     timeout => timeout(),
     loop => py_event_loop:loop(),
-    return => value | ref
+    return => value | ref,
+    values => py:value_options()
 }.
 -type event() :: {data, term()} | done | {error, py:reason()}.
 -type step() :: fun((Item :: term(), Acc :: term()) -> {cont | halt, Acc :: term()}).

@@ -9,6 +9,7 @@
     the_loop_is_an_option/1,
     a_result_by_reference/1,
     items_by_reference/1,
+    forms_of_values/1,
     wrong_options_raise/1,
     rust_refuses_what_it_does_not_know/1
 ]).
@@ -111,14 +112,68 @@ items_by_reference(_Config) ->
     ?assertEqual({ok, [0]}, py:call(referred, numbers_of, [[Ref]])),
     ok = py:cancel(Stream).
 
+forms_of_values(_Config) ->
+    Values = fun(Options) -> #{values => Options} end,
+    Nothing = "[None, (None, {'a': None, None: {1: [None]}}), 'None', 5]",
+    _ = [
+        begin
+            Sent = [None, {None, #{<<"a">> => None, None => #{1 => [None]}}}, <<"None">>, 5],
+            ?assertEqual({ok, Sent}, py:eval(Nothing, #{}, Values(#{none => None}))),
+            %% It comes back as it went.
+            ?assertEqual({ok, Sent}, py:call(copy, copy, [Sent], #{}, Values(#{none => None}))),
+            ?assertEqual({ok, true}, py:eval("x is None", #{x => None}, Values(#{none => None}))),
+            IsNone = py:call(builtins, dict, [], #{x => [None]}, Values(#{none => None})),
+            ?assertEqual({ok, #{<<"x">> => [None]}}, IsNone)
+         end
+     || None <- [none, nil, undefined, null]
+    ],
+    %% Otherwise null is an atom.
+    ?assertEqual({ok, false}, py:eval("x is None", #{x => null}, Values(#{none => nil}))),
+    ?assertEqual({ok, [nil]}, py:eval("[x]", #{x => undefined}, Values(#{none => nil}))),
+
+    Floats = "[float('inf'), -float('inf'), float('nan'), 1.5, {'a': float('inf')}]",
+    Atoms = Values(#{non_finite => atoms}),
+    {ok, [inf, '-inf', nan, 1.5, #{<<"a">> := inf}] = Back} = py:eval(Floats, #{}, Atoms),
+    ?assertEqual({ok, <<"[inf, -inf, nan]">>}, py:eval("str([float(x) for x in y[:3]])", #{y => Back})),
+    called:is_error("erlang.ConversionError", "no float for inf", py:eval(Floats, #{}, Values(#{}))),
+    called:is_error("erlang.ConversionError", "no float for inf", py:eval("complex('inf')", #{}, Atoms)),
+
+    Point = "from collections import namedtuple\n"
+        "Point = namedtuple('Point', 'x y')\n"
+        "[Point(1, Point(None, ())), (1, 2), __import__('time').gmtime(0)[:2]]",
+    Maps = Values(#{namedtuples => maps, none => nil}),
+    Inner = #{<<"x">> => nil, <<"y">> => {}},
+    ?assertEqual({ok, [#{<<"x">> => 1, <<"y">> => Inner}, {1, 2}, {1970, 1}]}, py:eval(Point, #{}, Maps)),
+    ?assertEqual({ok, [{1, {none, {}}}, {1, 2}, {1970, 1}]}, py:eval(Point)),
+    %% The class lies about its fields.
+    Liar = "class Liar(tuple): _fields = ('a', 'b')\nLiar((1,))",
+    ?assertEqual({ok, {1}}, py:eval(Liar, #{}, Maps)),
+
+    Nil = Values(#{none => nil}),
+    Sleep = [0, none],
+    {ok, Task} = py:submit(asyncio, sleep, Sleep, #{}, Nil),
+    ?assertEqual({ok, nil}, py:await(Task)),
+    ?assertEqual({ok, nil}, py_event_loop:run(options_loop, asyncio, sleep, Sleep, #{}, Nil)),
+    ?assertEqual({ok, nil}, py_event_loop_pool:run(options_pool, asyncio, sleep, Sleep, #{}, Nil)),
+    Collect = fun(Item, Items) -> [Item | Items] end,
+    ?assertEqual({ok, [[nil], nil]}, py:fold(Collect, [], builtins, iter, [[none, [none]]], #{}, Nil)),
+    ?assertEqual({ok, [{ok, nil}, {ok, 1}]}, py:eval("[None, 1]", #{}, Nil#{return => each})).
+
 wrong_options_raise(_Config) ->
     Calls = [
         {py, call, [math, sqrt, [16], #{}, #{return => list}], 5, "option return: none of value, ref, each"},
         {py, call, [math, sqrt, [16], #{}, #{timeout => -1}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{timeout => #{}}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{loop => 1}], 5, "option loop: not a loop"},
-        {py, call, [math, sqrt, [16], #{}, #{tiemout => 1}], 5, "no such option: tiemout; there are loop, return, timeout"},
+        {py, call, [math, sqrt, [16], #{}, #{tiemout => 1}], 5, "no such option: tiemout; there are loop, return, timeout, values"},
         {py, call, [math, sqrt, [16], #{}, [{timeout, 1}]], 5, "not a timeout"},
+        {py, call, [math, sqrt, [16], #{}, #{values => nil}], 5, "option values: not a map"},
+        {py, call, [math, sqrt, [16], #{}, #{values => #{none => ok}}], 5, "option values: option none: none of none, nil, null, undefined"},
+        {py, submit, [math, sqrt, [16], #{}, #{values => #{non_finite => 1}}], 5, "option values: option non_finite: none of error, atoms"},
+        {py, stream, [builtins, range, [3], #{}, #{values => #{namedtuples => 1}}], 5, "option values: option namedtuples: none of tuples, maps"},
+        {py, eval, ["1", #{}, #{values => #{null => none}}], 3, "option values: no such option: null"},
+        {py, exec, ["1", #{values => #{}}], 2, "no such option: values"},
+        {py, cast, [math, sqrt, [16], #{}, #{values => #{}}], 5, "no such option: values"},
         {py, eval, ["1", #{}, #{demand => 1}], 3, "no such option: demand"},
         {py, exec, ["1", #{return => ref}], 2, "no such option: return"},
         {py, submit, [math, sqrt, [16], #{}, #{timeout => 1}], 5, "no such option: timeout"},

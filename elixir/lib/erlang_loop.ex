@@ -23,6 +23,8 @@ defmodule ErlangLoop do
     * `:loop` - a loop (`ErlangLoop.Loop`), its name or pid, instead of the default one
     * `:pool` - the name of a pool (`ErlangLoop.Pool`)
     * `:none` - what `None` becomes: `:none` (default) or `nil`
+    * `:values` - the forms of values, as in Erlang: `values: [none: :null, non_finite: :atoms,
+      namedtuples: :maps]`; see `docs/values.md`
     * `:structs` - whether Python's dates, times, sets and decimals become structs (default): `Date`,
       `Time`, `NaiveDateTime`, `DateTime` in UTC, `MapSet`, and `Decimal` if that package is there. With
       `false` they are the tagged tuples of `docs/values.md`. On the way to Python, structs always work
@@ -39,7 +41,7 @@ defmodule ErlangLoop do
   @typedoc "See `namespace/1`."
   @type namespace :: reference
 
-  @plain %{none: :none, structs: false}
+  @plain %{structs: false}
   @code_options [:loop, :pool, :namespace, :file, :line]
 
   @doc """
@@ -61,18 +63,19 @@ defmodule ErlangLoop do
   """
   @spec call(name, name, [term], options) :: result
   def call(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :structs])
+    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :values, :structs])
     kwargs = options.kwargs
+    given = Map.take(options, [:timeout, :values])
 
     case options do
       %{target: :default} ->
-        :py.call(module, function, args, kwargs, options.timeout)
+        :py.call(module, function, args, kwargs, given)
 
       %{target: {:loop, loop}} ->
-        :py_event_loop.call(loop, module, function, args, kwargs, options.timeout)
+        :py_event_loop.call(loop, module, function, args, kwargs, given)
 
       %{target: {:pool, pool}} ->
-        :py_event_loop_pool.call(pool, module, function, args, kwargs, options.timeout)
+        :py_event_loop_pool.call(pool, module, function, args, kwargs, given)
     end
     |> result(options)
   end
@@ -93,7 +96,7 @@ defmodule ErlangLoop do
   names of a namespace, and what it assigns is in that namespace afterwards. `await` works outside of
   functions, too.
 
-  Options: `:timeout`, `:none`, `:structs`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
+  Options: `:timeout`, `:none`, `:values`, `:structs`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
   `:line`, where the code stands, for tracebacks.
 
       iex> ErlangLoop.eval("n * 7", n: 6)
@@ -103,9 +106,9 @@ defmodule ErlangLoop do
   """
   @spec eval(String.t(), keyword | map, options) :: result
   def eval(code, variables \\ [], options \\ []) do
-    options = Options.check(options, [:timeout, :none, :structs | @code_options])
+    options = Options.check(options, [:timeout, :none, :values, :structs | @code_options])
     variables = Options.map(:variables, variables)
-    given = Map.take(options, [:timeout, :namespace, :file, :line])
+    given = Map.take(options, [:timeout, :values, :namespace, :file, :line])
 
     case options.target do
       :default -> :py.eval(code, variables, given)
@@ -121,7 +124,7 @@ defmodule ErlangLoop do
 
   @doc """
   Runs Python statements. Later calls of `exec/2` and `eval/3` with the same namespace, or without one,
-  can use the names that they define, from any process. Options: as for `eval/3`, without `:none` and `:structs`.
+  can use the names that they define, from any process. Options: as for `eval/3`, without those for results.
 
       iex> ErlangLoop.exec("def twice(x):\\n    return 2 * x")
       :ok
@@ -202,7 +205,7 @@ defmodule ErlangLoop do
 
   @doc """
   Starts a call and returns an `ErlangLoop.Task` at once. Only the calling process can await it; when
-  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:structs`.
+  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:values`, `:structs`.
 
       iex> {:ok, task} = ErlangLoop.submit(:asyncio, :sleep, [0.01, "done"])
       iex> ErlangLoop.await(task)
@@ -216,13 +219,14 @@ defmodule ErlangLoop do
   @spec submit(name, name, [term], options) ::
           {:ok, ErlangLoop.Task.t()} | {:error, Exception.t()}
   def submit(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :loop, :pool, :none, :structs])
+    options = Options.check(options, [:kwargs, :loop, :pool, :none, :values, :structs])
     kwargs = options.kwargs
+    given = Map.take(options, [:values])
 
     case options.target do
-      :default -> :py.submit(module, function, args, kwargs)
-      {:loop, loop} -> :py_event_loop.submit(loop, module, function, args, kwargs)
-      {:pool, pool} -> :py_event_loop_pool.submit(pool, module, function, args, kwargs)
+      :default -> :py.submit(module, function, args, kwargs, given)
+      {:loop, loop} -> :py_event_loop.submit(loop, module, function, args, kwargs, given)
+      {:pool, pool} -> :py_event_loop_pool.submit(pool, module, function, args, kwargs, given)
     end
     |> case do
       {:ok, task} ->
@@ -233,7 +237,7 @@ defmodule ErlangLoop do
            task: task,
            calls: calls,
            owner: self(),
-           shape: Map.take(options, [:none, :structs])
+           shape: Map.take(options, [:structs])
          }}
 
       {:error, reason} ->
@@ -293,7 +297,7 @@ defmodule ErlangLoop do
   the enumeration starts, once for each. Items are sent as far as there is demand, so an endless
   generator never fills the mailbox. When the enumeration ends early, the generator is closed.
 
-  Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:structs`; `:demand`, how many items may be in flight (32);
+  Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:values`, `:structs`; `:demand`, how many items may be in flight (32);
   `:timeout`, how many milliseconds the next item may take (5,000).
 
       iex> ErlangLoop.stream(:builtins, :range, [2]) |> Enum.to_list()

@@ -69,6 +69,10 @@ defmodule ErlangLoop.CallTest do
 
     assert value == [nil, {nil, %{"a" => nil, nil => %{1 => [nil]}}}, "None", 5]
     assert {:ok, nil} = ErlangLoop.call(:asyncio, :sleep, [0], none: nil)
+    assert {:ok, [:null]} = ErlangLoop.call(:copy, :copy, [[:null]], values: [none: :null])
+    both = [none: nil, values: %{non_finite: :atoms}]
+    assert {:ok, [nil, :inf]} = ErlangLoop.eval("[None, float('inf')]", [], both)
+    assert_raise ArgumentError, fn -> ErlangLoop.eval("1", [], values: [none: 1]) end
     task = ErlangLoop.submit!(:asyncio, :sleep, [0], none: nil)
     assert {:ok, nil} = ErlangLoop.await(task)
     assert [[nil]] = Enum.to_list(ErlangLoop.stream!(:builtins, :iter, [[[nil]]], none: nil))

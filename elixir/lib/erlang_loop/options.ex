@@ -3,7 +3,7 @@ defmodule ErlangLoop.Options do
   # Checks the options of the functions of ErlangLoop: whatever is wrong raises ArgumentError before
   # anything is started.
 
-  @defaults %{kwargs: %{}, timeout: 5000, target: :default, none: :none, structs: true, demand: 32}
+  @defaults %{kwargs: %{}, timeout: 5000, target: :default, structs: true, demand: 32}
 
   @doc "The options as a map, with defaults; `known` are those that the function has."
   def check(options, known) do
@@ -22,15 +22,20 @@ defmodule ErlangLoop.Options do
       end
 
       {key, value} = valid(key, value)
-      Map.put(checked, key, value)
+      Map.update(checked, key, value, &merged(key, &1, value))
     end)
   end
+
+  # `:none` is one of `:values`.
+  defp merged(:values, before, value), do: Map.merge(before, value)
+  defp merged(_key, _before, value), do: value
 
   defp valid(:kwargs, value), do: {:kwargs, map(:kwargs, value)}
   defp valid(:loop, loop) when is_pid(loop), do: {:target, {:loop, loop}}
   defp valid(:loop, loop) when is_atom(loop) and loop != nil, do: {:target, {:loop, loop}}
   defp valid(:pool, pool) when is_atom(pool) and pool != nil, do: {:target, {:pool, pool}}
-  defp valid(:none, none) when none in [nil, :none], do: {:none, none}
+  defp valid(:none, none) when none in [nil, :none], do: {:values, %{none: none}}
+  defp valid(:values, values), do: {:values, map(:values, values)}
   defp valid(:structs, structs) when is_boolean(structs), do: {:structs, structs}
   defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}
 

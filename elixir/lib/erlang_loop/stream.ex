@@ -9,7 +9,8 @@ defmodule ErlangLoop.Stream do
   defstruct @enforce_keys
 
   def new(module, function, args, options, raises) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :structs, :demand])
+    known = [:kwargs, :timeout, :loop, :pool, :none, :values, :structs, :demand]
+    options = Options.check(options, known)
 
     %__MODULE__{
       module: module,
@@ -25,7 +26,7 @@ defmodule ErlangLoop.Stream do
 
   @doc "Starts the function: the state of an enumeration."
   def start(%__MODULE__{module: module, function: function, args: args, options: options}) do
-    window = %{demand: options.demand}
+    window = Map.take(options, [:demand, :values])
 
     case options.target do
       :default ->

@@ -161,6 +161,14 @@ rustler::atoms! {
     value,
     with,
 
+    // the option values
+    atoms,
+    maps,
+    namedtuples,
+    non_finite,
+    tuples,
+    values,
+
     // values
     bytes,
     complex,
@@ -170,9 +178,12 @@ rustler::atoms! {
     false_ = "false",
     fraction,
     frozenset,
+    minus_inf = "-inf",
+    not_a_number = "nan",
     ndarray,
     nil,
     none,
+    null,
     set,
     time,
     timedelta,

@@ -18,7 +18,7 @@
 //! | [`converters`] | encoders and decoders of the program |
 //! | [`views`] | the memory of binaries in Python |
 //! | [`exception`], [`error`] | exceptions as values; values that cannot be converted |
-//! | [`result_options`] | how a caller wants its result |
+//! | [`result_options`], [`value_options`] | how a caller wants its result |
 //! | [`limits`] | how large values may be |
 
 pub mod atoms;
@@ -36,6 +36,7 @@ mod result_options;
 mod to_python;
 mod to_term;
 mod types;
+mod value_options;
 mod views;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -47,8 +48,9 @@ pub use atoms::existing_atom;
 pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
 pub use result_options::{ResultOptions, Returned};
-pub use to_python::{bytes, to_python};
+pub use to_python::{argument_to_python, bytes, to_python};
 pub use to_term::{result_to_term, to_term};
+pub use value_options::{Nothing, ValueOptions};
 pub use views::memoryview;
 
 /// The nesting limit of containers, in both directions: ten times what Python itself can print or

@@ -7,26 +7,36 @@ use rustler::{Encoder, Env, Term};
 
 use super::error::{Step, shortened};
 use super::result_options::{ResultOptions, Returned};
+use super::value_options::ValueOptions;
 use crate::atoms;
 use crate::convert;
 
-pub fn arguments<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
+pub fn arguments<'py>(
+    py: Python<'py>,
+    list: Term<'_>,
+    options: ValueOptions,
+) -> PyResult<Bound<'py, PyTuple>> {
     let items = || list.decode::<rustler::ListIterator<'_>>();
     let values: Option<Vec<_>> = items().ok().and_then(|items| {
         items
-            .map(|item| convert::to_python(py, item).ok())
+            .map(|item| convert::argument_to_python(py, item, options).ok())
             .collect()
     });
     match values {
         Some(values) => PyTuple::new(py, values),
-        None => whole_list(py, list),
+        None => whole_list(py, list, options),
     }
 }
 
 /// As one value, so that an error gives the position in the list.
 #[cold]
-fn whole_list<'py>(py: Python<'py>, list: Term<'_>) -> PyResult<Bound<'py, PyTuple>> {
-    let list = convert::to_python(py, list).map_err(|error| error.within("args"))?;
+fn whole_list<'py>(
+    py: Python<'py>,
+    list: Term<'_>,
+    options: ValueOptions,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let list =
+        convert::argument_to_python(py, list, options).map_err(|error| error.within("args"))?;
     match list.cast::<PyList>() {
         Ok(list) => Ok(list.to_tuple()),
         // A list never converts to anything else; if it did, the value would be a sequence.
@@ -43,6 +53,7 @@ pub fn keywords<'py>(
     py: Python<'py>,
     root: &'static str,
     map: Term<'_>,
+    options: ValueOptions,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let Some(pairs) = rustler::MapIterator::new(map) else {
         return Ok(None);
@@ -57,7 +68,7 @@ pub fn keywords<'py>(
                 PyTypeError::new_err(text)
             })?,
         };
-        let value = convert::to_python(py, value).map_err(|mut error| {
+        let value = convert::argument_to_python(py, value, options).map_err(|mut error| {
             error.step(Step::Key(shortened(format!("{name:?}"))));
             error.within(root)
         })?;
@@ -79,7 +90,7 @@ pub fn result<'a>(
     options: ResultOptions,
 ) -> Term<'a> {
     let error = match outcome {
-        Ok(value) if options.returned == Returned::Each => match each(env, value) {
+        Ok(value) if options.returned == Returned::Each => match each(env, value, options.values) {
             Ok(results) => return (atoms::ok(), results).encode(env),
             Err(error) => return (atoms::error(), exception(env, py, &error)).encode(env),
         },
@@ -94,8 +105,16 @@ pub fn result<'a>(
 
 /// The items of a list or a tuple as results: an exception is an error, as `asyncio.gather` returns
 /// them.
-fn each<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> PyResult<Vec<Term<'a>>> {
+fn each<'a>(
+    env: Env<'a>,
+    value: &Bound<'_, PyAny>,
+    values: ValueOptions,
+) -> PyResult<Vec<Term<'a>>> {
     let py = value.py();
+    let options = ResultOptions {
+        values,
+        ..ResultOptions::default()
+    };
     if !value.is_instance_of::<PyList>() && !value.is_instance_of::<PyTuple>() {
         let name = value.get_type().name()?;
         let text = format!("return => each: the result must be a list or a tuple, not {name}");
@@ -109,7 +128,7 @@ fn each<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> PyResult<Vec<Term<'a>>> {
                 true => Err(PyErr::from_value(item)),
                 false => Ok(item),
             };
-            Ok(result(env, &own, py, ResultOptions::default()))
+            Ok(result(env, &own, py, options))
         })
         .collect()
 }

@@ -1,10 +1,13 @@
 //! How a caller wants the result of its request: options of `py:call/5` and similar functions.
 //! `requests/options.rs` reads them, and every item and result of the request is converted so.
 
+use super::value_options::ValueOptions;
+
 /// The default is what a request without options gets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResultOptions {
     pub returned: Returned,
+    pub values: ValueOptions,
 }
 
 /// The option `return`.

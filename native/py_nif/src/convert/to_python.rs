@@ -10,6 +10,7 @@ use super::error::{ConvertError, Step, key_text, shortened};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::types::incoming::{self, Tagged};
 use super::types::structs;
+use super::value_options::ValueOptions;
 use super::{MAX_DEPTH, atoms, bit_string, channels, handle, integers};
 use crate::beam::terms::Elements;
 use crate::cpython::objects::collector;
@@ -19,12 +20,22 @@ const MAX_KEY_DEPTH: usize = 100;
 
 /// Converts `term`. The term does not change, and the result does not refer to it.
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
-    match open(py, term)? {
+    argument_to_python(py, term, ValueOptions::default())
+}
+
+/// Converts an argument of a request, as its caller wants it.
+pub fn argument_to_python<'py>(
+    py: Python<'py>,
+    term: Term<'_>,
+    options: ValueOptions,
+) -> Result<Bound<'py, PyAny>, ConvertError> {
+    match open(py, term, options)? {
         Opened::Leaf(value) => Ok(value),
         Opened::Inside(frame) => {
             let _paused = collector::pause(py);
             let mut walk = Walk {
                 py,
+                options,
                 frames: Vec::with_capacity(8),
                 values: Vec::with_capacity(8),
                 key_from: usize::MAX,
@@ -81,9 +92,19 @@ enum Sequence {
 
 /// Converts a leaf or opens a container.
 #[inline]
-fn open<'a, 'py>(py: Python<'py>, term: Term<'a>) -> Result<Opened<'a, 'py>, ConvertError> {
+fn open<'a, 'py>(
+    py: Python<'py>,
+    term: Term<'a>,
+    options: ValueOptions,
+) -> Result<Opened<'a, 'py>, ConvertError> {
     Ok(Opened::Leaf(match term.get_type() {
-        TermType::Atom => atoms::to_python(py, Atom::from_term(term).map_err(|_| unknown(term))?)?,
+        TermType::Atom => {
+            let atom = Atom::from_term(term).map_err(|_| unknown(term))?;
+            match options.is_null(atom) {
+                true => py.None().into_bound(py),
+                false => atoms::to_python(py, atom)?,
+            }
+        }
         TermType::Integer => integers::to_python(py, term)?,
         TermType::Float => {
             let number: f64 = term.decode().map_err(|_| unknown(term))?;
@@ -212,6 +233,7 @@ fn open_map<'a, 'py>(py: Python<'py>, map: Term<'a>) -> Result<Opened<'a, 'py>, 
 
 struct Walk<'a, 'py> {
     py: Python<'py>,
+    options: ValueOptions,
     /// From the outermost container inwards.
     frames: Vec<Frame<'a, 'py>>,
     /// The finished elements of all lists and tuples in `frames`, one after another.
@@ -229,7 +251,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 .last_mut()
                 .expect("pushed above, popped with a return");
             let value = match frame.next() {
-                Some(term) => match open(self.py, term)? {
+                Some(term) => match open(self.py, term, self.options)? {
                     Opened::Leaf(value) => value,
                     Opened::Inside(inner) => {
                         self.push(inner)?;

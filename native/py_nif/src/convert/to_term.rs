@@ -14,6 +14,7 @@ use super::handle::{ObjectHandle, PythonObject};
 use super::opaque::{Fun, Pid, Port, Ref};
 use super::result_options::{ResultOptions, Returned};
 use super::types::outgoing::{self, Rare};
+use super::value_options::ValueOptions;
 use super::{MAX_DEPTH, atoms, bit_string, integers, limits};
 use crate::atoms as names;
 use crate::beam::terms;
@@ -30,11 +31,19 @@ const LONGEST_TUPLE: usize = (1 << 24) - 1;
 
 /// Converts `value` into a term of `env`.
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
-    match open(env, value, 0).map_err(|error| error.within("result"))? {
+    with_options(env, value, ValueOptions::default())
+}
+
+fn with_options<'a>(
+    env: Env<'a>,
+    value: &Bound<'_, PyAny>,
+    options: ValueOptions,
+) -> Result<Term<'a>, ConvertError> {
+    match open(env, value, options, 0).map_err(|error| error.within("result"))? {
         Opened::Leaf(term) => Ok(term),
-        Opened::Inside(frame) => match walk(env, frame, Garbage::Refused)? {
+        Opened::Inside(frame) => match walk(env, frame, options, Garbage::Refused)? {
             Some(term) => Ok(term),
-            None => via_scratch(env, value),
+            None => via_scratch(env, value, options),
         },
     }
 }
@@ -47,18 +56,22 @@ pub fn result_to_term<'a>(
 ) -> Result<Term<'a>, ConvertError> {
     match options.returned {
         Returned::Reference => Ok(PythonObject::refer(value).encode(env)),
-        Returned::Value | Returned::Each => to_term(env, value),
+        Returned::Value | Returned::Each => with_options(env, value, options.values),
     }
 }
 
 /// Converts in a temporary environment, from which only the result is copied.
 #[cold]
-fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+fn via_scratch<'a>(
+    env: Env<'a>,
+    value: &Bound<'_, PyAny>,
+    options: ValueOptions,
+) -> Result<Term<'a>, ConvertError> {
     OwnedEnv::new().run(|scratch| {
-        match open(scratch, value, 0).map_err(|error| error.within("result"))? {
+        match open(scratch, value, options, 0).map_err(|error| error.within("result"))? {
             Opened::Leaf(term) => Ok(term.in_env(env)),
             Opened::Inside(frame) => {
-                let term = walk(scratch, frame, Garbage::Accepted)?;
+                let term = walk(scratch, frame, options, Garbage::Accepted)?;
                 Ok(term.expect("garbage is accepted").in_env(env))
             }
         }
@@ -69,10 +82,12 @@ fn via_scratch<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, C
 fn walk<'a>(
     env: Env<'a>,
     frame: Frame<'_>,
+    options: ValueOptions,
     garbage: Garbage,
 ) -> Result<Option<Term<'a>>, ConvertError> {
     let mut walk = Walk {
         env,
+        options,
         frames: Vec::with_capacity(8),
         words: Vec::with_capacity(8),
         values: Vec::new(),
@@ -138,6 +153,7 @@ enum Children<'py> {
 fn open<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
+    options: ValueOptions,
     stand_ins: usize,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     Ok(Opened::Leaf(
@@ -146,11 +162,11 @@ fn open<'a, 'py>(
         } else if let Ok(number) = value.cast_exact::<PyInt>() {
             integers::to_term(env, number)?
         } else if value.is_none() {
-            names::none().encode(env)
+            options.none.encode(env)
         } else if let Ok(truth) = value.cast_exact::<PyBool>() {
             truth.is_true().encode(env)
         } else if let Ok(number) = value.cast_exact::<PyFloat>() {
-            float(env, number.value())?
+            float(env, number.value(), options)?
         } else if let Ok(list) = value.cast_exact::<PyList>() {
             return Ok(inside(value, Shape::List, Children::List(list.clone())));
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
@@ -166,7 +182,7 @@ fn open<'a, 'py>(
         } else if let Ok(reference) = value.cast_exact::<Ref>() {
             reference.get().in_env(env)
         } else {
-            return open_other(env, value, stand_ins);
+            return open_other(env, value, options, stand_ins);
         },
     ))
 }
@@ -175,10 +191,11 @@ fn open<'a, 'py>(
 fn open_other<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
+    options: ValueOptions,
     stand_ins: usize,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     if let Some(encoded) = converters::encode(value)? {
-        return instead(env, value, &encoded, stand_ins);
+        return instead(env, value, &encoded, options, stand_ins);
     }
     Ok(Opened::Leaf(if let Ok(port) = value.cast_exact::<Port>() {
         port.get().in_env(env)
@@ -189,16 +206,16 @@ fn open_other<'a, 'py>(
     } else if let Ok(bits) = value.cast_exact::<BitString>() {
         bit_string::to_term(env, bits.get())?
     } else if is_built_in(value) {
-        return open_subclass(env, value);
+        return open_subclass(env, value, options);
     } else {
         // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
         match outgoing::find(env, value)? {
             Rare::Term(term) => term,
-            Rare::Instead(other) => return instead(env, value, &other, stand_ins),
+            Rare::Instead(other) => return instead(env, value, &other, options, stand_ins),
             Rare::Fields(fields) => {
                 return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
             }
-            Rare::Unknown => return open_subclass(env, value),
+            Rare::Unknown => return open_subclass(env, value, options),
         }
     }))
 }
@@ -208,10 +225,11 @@ fn instead<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
+    options: ValueOptions,
     stand_ins: usize,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     match stand_ins < 8 {
-        true => open(env, other, stand_ins + 1),
+        true => open(env, other, options, stand_ins + 1),
         false => Err(unknown(value)),
     }
 }
@@ -219,16 +237,22 @@ fn instead<'a, 'py>(
 fn open_subclass<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
+    options: ValueOptions,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     Ok(Opened::Leaf(if let Ok(text) = value.cast::<PyString>() {
         text_to_term(env, text)?
     } else if let Ok(number) = value.cast::<PyInt>() {
         integers::to_term(env, number)?
     } else if let Ok(number) = value.cast::<PyFloat>() {
-        float(env, number.value())?
+        float(env, number.value(), options)?
     } else if let Ok(list) = value.cast::<PyList>() {
         return Ok(inside(value, Shape::List, Children::List(list.clone())));
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
+        if options.namedtuple_maps
+            && let Some(fields) = outgoing::namedtuple_fields(tuple)?
+        {
+            return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
+        }
         return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
     } else if let Ok(dict) = value.cast::<PyDict>() {
         return Ok(inside(value, Shape::Map, items(dict)));
@@ -247,7 +271,7 @@ fn open_subclass<'a, 'py>(
             .map_err(PyErr::from)?;
         shared_bytes::of_bytes(env, &bytes)
     } else if let Ok(number) = value.cast::<PyComplex>() {
-        let (real, imaginary) = (float(env, number.real())?, float(env, number.imag())?);
+        let (real, imaginary) = (finite(env, number.real())?, finite(env, number.imag())?);
         (names::complex(), real, imaginary).encode(env)
     } else {
         return Err(unknown(value));
@@ -285,7 +309,16 @@ fn text_to_term<'a>(env: Env<'a>, text: &Bound<'_, PyString>) -> Result<Term<'a>
     })
 }
 
-fn float(env: Env<'_>, number: f64) -> Result<Term<'_>, ConvertError> {
+fn float(env: Env<'_>, number: f64, options: ValueOptions) -> Result<Term<'_>, ConvertError> {
+    match options.non_finite_atoms && !number.is_finite() {
+        false => finite(env, number),
+        true if number.is_nan() => Ok(names::not_a_number().encode(env)),
+        true if number > 0.0 => Ok(names::inf().encode(env)),
+        true => Ok(names::minus_inf().encode(env)),
+    }
+}
+
+fn finite(env: Env<'_>, number: f64) -> Result<Term<'_>, ConvertError> {
     match number.is_finite() {
         true => Ok(number.encode(env)),
         false => Err(ConvertError::refused(format!(
@@ -322,6 +355,7 @@ fn inside<'a, 'py>(
 
 struct Walk<'a, 'py> {
     env: Env<'a>,
+    options: ValueOptions,
     /// From the outermost container inwards.
     frames: Vec<Frame<'py>>,
     /// The finished elements of all `frames`, one after another.
@@ -345,7 +379,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 .last_mut()
                 .expect("pushed above, popped with a return");
             let term = match frame.next() {
-                Some(value) => match open(self.env, &value, 0)? {
+                Some(value) => match open(self.env, &value, self.options, 0)? {
                     Opened::Leaf(term) => term,
                     Opened::Inside(inner) => {
                         if self.garbage == Garbage::Refused && inner.leaves_garbage() {

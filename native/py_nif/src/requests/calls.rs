@@ -158,7 +158,9 @@ fn perform<'py>(py: Python<'py>, call: &Call) -> PyResult<Performed<'py>> {
         }
         Code::Snippet(snippet) => {
             let variables = call.input.as_ref().and_then(Input::kwargs);
-            interrupts::within(py, call.request.id, || snippet.run(py, variables))?
+            interrupts::within(py, call.request.id, || {
+                snippet.run(py, variables, call.request.result.values)
+            })?
         }
     };
     Ok(Performed::Value(value))
@@ -176,11 +178,12 @@ pub fn invoke<'py>(callable: &Bound<'py, PyAny>, call: &Call) -> PyResult<Bound<
     let Some(input) = &call.input else {
         return callable.call0();
     };
-    let args = input.args().map(|args| named::arguments(py, args));
+    let options = call.request.result.values;
+    let args = input.args().map(|args| named::arguments(py, args, options));
     let args = args.unwrap_or_else(|| Ok(PyTuple::empty(py)))?;
     let kwargs = input
         .kwargs()
-        .map(|kwargs| named::keywords(py, "kwargs", kwargs));
+        .map(|kwargs| named::keywords(py, "kwargs", kwargs, options));
     callable.call(args, kwargs.transpose()?.flatten().as_ref())
 }
 

@@ -3,13 +3,13 @@
 //!
 //! `timeout`, `loop` and the options of streams stay in Erlang (`erl_src/py_options.erl`).
 
-use rustler::{MapIterator, NifResult, Term};
+use rustler::{Atom, MapIterator, NifResult, Term};
 
 use super::call::text;
 use super::snippet::SnippetOptions;
 use crate::atoms;
 use crate::beam::terms::Elements;
-use crate::convert::{ResultOptions, Returned};
+use crate::convert::{Nothing, ResultOptions, Returned, ValueOptions};
 
 #[derive(Default)]
 pub struct CallOptions {
@@ -36,6 +36,8 @@ impl CallOptions {
         for (name, value) in pairs {
             if atoms::return_() == name {
                 decoded.result.returned = returned(value)?;
+            } else if atoms::values() == name {
+                decoded.result.values = values(value)?;
             } else if atoms::namespace() == name {
                 decoded.snippet.namespace = Some(value.decode()?);
             } else if atoms::file() == name {
@@ -60,6 +62,28 @@ fn returned(value: Term<'_>) -> NifResult<Returned> {
     } else {
         Err(rustler::Error::BadArg)
     }
+}
+
+fn values(options: Term<'_>) -> NifResult<ValueOptions> {
+    let mut decoded = ValueOptions::default();
+    for (name, value) in MapIterator::new(options).ok_or(rustler::Error::BadArg)? {
+        if atoms::none() == name {
+            decoded.none = Nothing::of(value).ok_or(rustler::Error::BadArg)?;
+        } else if atoms::non_finite() == name {
+            decoded.non_finite_atoms = is_second(value, [atoms::error(), atoms::atoms()])?;
+        } else if atoms::namedtuples() == name {
+            decoded.namedtuple_maps = is_second(value, [atoms::tuples(), atoms::maps()])?;
+        } else {
+            return Err(rustler::Error::BadArg);
+        }
+    }
+    Ok(decoded)
+}
+
+/// For an option with two values.
+fn is_second(value: Term<'_>, values: [Atom; 2]) -> NifResult<bool> {
+    let place = values.iter().position(|known| *known == value);
+    place.map(|place| place == 1).ok_or(rustler::Error::BadArg)
 }
 
 /// Of a file that a compiler can take.

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyFunction};
 use rustler::Term;
 
 use crate::beam::resource::Ref;
-use crate::convert::{PythonObject, named};
+use crate::convert::{PythonObject, ValueOptions, named};
 
 pub struct Snippet {
     pub source: String,
@@ -40,9 +40,11 @@ impl Snippet {
         &self,
         py: Python<'py>,
         variables: Option<Term<'_>>,
+        options: ValueOptions,
     ) -> PyResult<Bound<'py, PyAny>> {
         static PARTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let variables = variables.map(|variables| named::keywords(py, "variables", variables));
+        let variables =
+            variables.map(|variables| named::keywords(py, "variables", variables, options));
         let variables = variables.transpose()?.flatten();
         let names: Vec<_> = variables.iter().flat_map(|names| names.keys()).collect();
         let parts = PARTS.import(py, "erlang.snippets", "parts")?;

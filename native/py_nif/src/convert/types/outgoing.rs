@@ -216,6 +216,24 @@ fn fields<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     Ok(found)
 }
 
+/// Names and elements alternate. `None`: no namedtuple.
+pub fn namedtuple_fields<'py>(
+    tuple: &Bound<'py, PyTuple>,
+) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let Some(names) = tuple.get_type().getattr_opt("_fields")? else {
+        return Ok(None);
+    };
+    let Ok(names) = names.cast_into::<PyTuple>() else {
+        return Ok(None);
+    };
+    let is_named =
+        names.len() == tuple.len() && names.iter().all(|name| name.cast::<PyString>().is_ok());
+    Ok(is_named.then(|| {
+        let pairs = names.iter().zip(tuple.iter());
+        pairs.flat_map(|(name, value)| [name, value]).collect()
+    }))
+}
+
 fn datetime<'a>(env: Env<'a>, moment: &Bound<'_, PyDateTime>) -> Result<Term<'a>, ConvertError> {
     let offset = match moment.get_tzinfo() {
         None => atoms::none().encode(env),

@@ -1,0 +1,55 @@
+//! The option `values` of a request: the forms of values that a program can choose. They apply to
+//! its arguments and to its result.
+
+use rustler::{Atom, Encoder, Env, Term};
+
+use crate::atoms;
+
+/// The default is what the tables of `docs/values.md` say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ValueOptions {
+    pub none: Nothing,
+    /// `inf`, `'-inf'` and `nan` are atoms. Otherwise they cannot cross: Erlang has no such floats.
+    pub non_finite_atoms: bool,
+    /// A namedtuple becomes a map of its fields, as a dataclass does.
+    pub namedtuple_maps: bool,
+}
+
+/// The atom that `None` becomes. Its argument becomes `None`, too: of these, `null` does only here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nothing {
+    #[default]
+    None,
+    Nil,
+    Null,
+    Undefined,
+}
+
+impl Nothing {
+    pub fn of(term: Term<'_>) -> Option<Self> {
+        let all = [Self::None, Self::Nil, Self::Null, Self::Undefined];
+        all.into_iter().find(|nothing| nothing.atom() == term)
+    }
+
+    fn atom(self) -> Atom {
+        match self {
+            Self::None => atoms::none(),
+            Self::Nil => atoms::nil(),
+            Self::Null => atoms::null(),
+            Self::Undefined => atoms::undefined(),
+        }
+    }
+
+    #[inline]
+    pub fn encode(self, env: Env<'_>) -> Term<'_> {
+        self.atom().encode(env)
+    }
+}
+
+impl ValueOptions {
+    /// Whether an argument is `None` although `null` is an atom like any other in the tables.
+    #[inline]
+    pub fn is_null(&self, atom: Atom) -> bool {
+        self.none == Nothing::Null && atom == atoms::null()
+    }
+}
