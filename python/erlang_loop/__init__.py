@@ -12,12 +12,15 @@ except ImportError:
     raise not_here("erlang_loop") from None
 
 from .loop import ErlangEventLoop
+from .peers import PeerDown, PeerPoolExecutor
 from .policy import EventLoopPolicy, get_event_loop_policy
 from .running import new_event_loop, run
 
 __all__ = [
     "ErlangEventLoop",
     "EventLoopPolicy",
+    "PeerDown",
+    "PeerPoolExecutor",
     "get_event_loop_policy",
     "new_event_loop",
     "run",
