@@ -1,5 +1,5 @@
 //! One request with its response: `_native.HttpRequest`. Its methods `receive` and `send` are what
-//! the application gets; they are in [`receiving`](super::receiving) and [`sending`](super::sending).
+//! the application gets; they are in [`super::receiving`] and [`super::sending`].
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
