@@ -110,7 +110,8 @@
 -define(PERIOD, 10_000).
 
 -define(CONFIG, [
-    root_path, proxy_headers, forwarded_allow_ips, lifespan, access_log, server_header, date_header, headers, limit_concurrency,
+    root_path, proxy_headers, forwarded_allow_ips, proxy_protocol, lifespan, access_log,
+    server_header, date_header, headers, limit_concurrency,
     limit_max_requests, limit_request_head, limit_request_body, timeout_keep_alive,
     timeout_request_head, timeout_disconnect, ws_max_size, ws_ping_interval, ws_ping_timeout,
     ws_per_message_deflate

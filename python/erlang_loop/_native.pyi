@@ -674,6 +674,7 @@ class HttpServer:
         head_time: int = 30,
         keep_alive_time: int = 5,
         disconnect_grace: int | None = None,
+        proxy_protocol: bool = False,
     ) -> None: ...
     def __call__(self) -> HttpConnection: ...
     def counts(self) -> tuple[int, int, int]:

@@ -50,6 +50,12 @@ def parser() -> argparse.ArgumentParser:
     add("--server-header", action=switch, default=True)
     add("--date-header", action=switch, default=True)
     add("--header", action="append", default=[], metavar="NAME:VALUE")
+    add(
+        "--proxy-protocol",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="each connection begins with the PROXY protocol, version 1 or 2",
+    )
     add("--backlog", type=int, default=2048)
     add("--reuse-port", action="store_true", help="other processes may listen on this port, too")
     add("--limit-concurrency", type=int, default=0)

@@ -26,6 +26,8 @@ class Config:
     proxy_headers: bool = False
     #: Addresses and networks of these proxies, or "*"; None: this machine.
     forwarded_allow_ips: str | Sequence[str] | None = None
+    #: Each connection begins with the PROXY protocol, version 1 or 2.
+    proxy_protocol: bool = False
     lifespan: str = "auto"
     access_log: bool = False
     server_header: bool = True
@@ -58,6 +60,8 @@ class Config:
             raise ConfigError("root_path must begin with a slash")
         if self.forwarded_allow_ips is not None and not self.proxy_headers:
             raise ConfigError("forwarded_allow_ips needs proxy_headers")
+        if self.proxy_protocol and self.ssl is not None:
+            raise ConfigError("proxy_protocol and ssl cannot be combined: let the proxy end TLS")
         try:
             _ = self.trusted_proxies
         except (TypeError, ValueError) as error:

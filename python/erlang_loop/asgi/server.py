@@ -71,6 +71,7 @@ class Server:
             head_time=config.timeout_request_head,
             keep_alive_time=config.timeout_keep_alive,
             disconnect_grace=config.timeout_disconnect,
+            proxy_protocol=config.proxy_protocol,
         )
         for listener in sockets:
             # A copy: closing the server leaves the caller's socket open, and its queue with it.

@@ -61,6 +61,8 @@ pub struct HttpConnection {
     read_paused: GilSlot<bool>,
     dropped: GilSlot<usize>,
     received: GilSlot<u64>,
+    /// A proxy has to send its client's address first.
+    preface_due: GilSlot<bool>,
     pub write_paused: GilSlot<bool>,
     pub room_waiters: GilCell<Vec<Py<PyAny>>>,
     /// The sweep in which it waited too long; 0: never.
@@ -83,6 +85,7 @@ impl HttpConnection {
             read_paused: GilSlot::default(),
             dropped: GilSlot::default(),
             received: GilSlot::default(),
+            preface_due: GilSlot::new(server.get().proxy_protocol),
             write_paused: GilSlot::default(),
             room_waiters: GilCell::default(),
             deadline: GilSlot::default(),
@@ -206,6 +209,9 @@ impl HttpConnection {
                     if started == MOST_AT_ONCE {
                         return Self::advance_later(slf);
                     }
+                    if this.preface_due.get(py) && !Self::take_preface(slf, input)? {
+                        return Ok(());
+                    }
                     started += 1;
                     waiting = Self::take_head(slf, input)?;
                     if waiting.is_none() {
@@ -239,6 +245,25 @@ impl HttpConnection {
         let owner = slf.get().server.get().owner(py)?;
         let advance = slf.getattr(intern!(py, "_advance"))?;
         call1(owner.as_any(), intern!(py, "call_soon"), &advance).map(drop)
+    }
+
+    /// Whether something follows the preface.
+    fn take_preface(slf: &Bound<'_, Self>, input: &mut Input) -> PyResult<bool> {
+        let py = slf.py();
+        let this = slf.get();
+        match input.take_preface() {
+            Ok(Some(preface)) => {
+                this.preface_due.set(py, false);
+                if let (Some(addresses), Some(template)) =
+                    (preface.addresses, this.template.cloned(py))
+                {
+                    scope::of_proxy(template.bind(py), &addresses)?;
+                }
+                Ok(input.len() > 0)
+            }
+            Ok(None) => Ok(false),
+            Err(refusal) => Self::refuse_input(slf, refusal).map(|()| false),
+        }
     }
 
     /// The scope of the next request, if its head is complete and acceptable.

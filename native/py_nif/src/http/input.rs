@@ -1,6 +1,7 @@
 //! What has arrived on a connection, in the order head, body, next head.
 
 use super::head::{self, Framing, Head, Refusal};
+use super::preface::{self, Preface};
 
 /// A chunk's first line, with its extensions, or a trailer.
 const LONGEST_LINE: usize = 4096;
@@ -68,6 +69,13 @@ impl Input {
             self.bytes.drain(..self.start);
         }
         self.start = 0;
+    }
+
+    /// What a proxy says before the first head; None: it is incomplete.
+    pub fn take_preface(&mut self) -> Result<Option<Preface>, Refusal> {
+        let taken = preface::parse(&self.bytes[self.start..])?;
+        self.start += taken.as_ref().map_or(0, |preface| preface.length);
+        Ok(taken)
     }
 
     /// Passes the next head to `take`, once it is complete. `most`: the size of the largest.

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`head`] | a request's head: parsed, and refused if two readers could understand it differently |
+//! | [`preface`] | the PROXY protocol: what a proxy says before the first head |
 //! | [`input`] | what has arrived, in the order head, body, next head |
 //! | [`server`] | what all connections of a server share: `_native.HttpServer` |
 //! | [`connection`] | the protocol of a connection: `_native.HttpConnection` |
@@ -20,6 +21,7 @@ mod awaitable;
 pub mod connection;
 mod head;
 mod input;
+mod preface;
 mod receiving;
 pub mod request;
 mod response;

@@ -7,6 +7,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use super::head::Head;
+use super::preface::Addresses;
 
 /// Names of headers that clients usually send, as objects that all requests share.
 const USUAL: &[&str] = &[
@@ -234,6 +235,14 @@ pub fn of_connection<'py>(
         template.set_item(key, host_and_port(&address)?)?;
     }
     Ok(template)
+}
+
+/// The addresses that a proxy has sent, instead of its own.
+pub fn of_proxy(template: &Bound<'_, PyDict>, addresses: &Addresses) -> PyResult<()> {
+    for (key, address) in [("client", addresses.client), ("server", addresses.server)] {
+        template.set_item(key, (address.ip().to_string(), address.port()))?;
+    }
+    Ok(())
 }
 
 /// The first two of an IPv4 or IPv6 address; the path of a Unix socket as the server, without port.

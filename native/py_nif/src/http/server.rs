@@ -46,6 +46,8 @@ pub struct HttpServer {
     pub default_headers: Vec<u8>,
     pub sends_date: bool,
     pub limits: Limits,
+    /// Each connection begins with the PROXY protocol.
+    pub proxy_protocol: bool,
     connections: GilCell<Connections>,
     /// Requests that are being processed.
     pub active: GilSlot<usize>,
@@ -166,7 +168,7 @@ impl HttpServer {
     #[new]
     #[pyo3(signature = (r#loop, run, upgrade, template, *, access_log=None, notify=None, default_headers=Vec::new(),
         date_header=true, head_size=65536, body_size=0, concurrency=0, max_requests=0, head_time=30,
-        keep_alive_time=5, disconnect_grace=None))]
+        keep_alive_time=5, disconnect_grace=None, proxy_protocol=false))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         r#loop: &Bound<'_, Loop>,
@@ -184,6 +186,7 @@ impl HttpServer {
         head_time: u64,
         keep_alive_time: u64,
         disconnect_grace: Option<u64>,
+        proxy_protocol: bool,
     ) -> Self {
         HttpServer {
             owner: GilSlot::new(Some(r#loop.clone().unbind())),
@@ -203,6 +206,7 @@ impl HttpServer {
                 keep_alive_time,
                 disconnect_grace,
             },
+            proxy_protocol,
             connections: GilCell::default(),
             active: GilSlot::default(),
             served: GilSlot::default(),
