@@ -18,6 +18,9 @@
     a_wait_for_a_message_ends/1,
     a_call_into_c_returns_first/1,
     an_interrupt_that_is_refused_comes_again/1,
+    an_interrupt_interrupts_what_an_interrupt_began/1,
+    an_interrupt_goes_through_erlang_to_the_innermost_call/1,
+    an_interrupt_of_the_inner_call_spares_the_outer_one/1,
     an_interrupt_in_a_finalizer_is_not_lost/1,
     the_conversion_of_the_result_is_stopped/1,
     an_import_in_a_function_is_stopped/1,
@@ -27,7 +30,7 @@
     the_thread_serves_the_next_call_soon/1
 ]).
 %% Called in another node.
--export([refused/0, refused_end/0, next_calls/0, next_call_soon/0]).
+-export([refused/0, in_finally/0, refused_end/0, next_calls/0, next_call_soon/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
@@ -153,6 +156,61 @@ refused() ->
     called:is_logged("in refuse"),
     called:is_logged("interrupted.refuse ended"),
     log_watch:stop().
+
+%% One within another
+
+an_interrupt_interrupts_what_an_interrupt_began(_Config) ->
+    called:in_node([{call_warning, 20}, {call_threads, 1}], in_finally, ?MODULE).
+
+in_finally() ->
+    ok = log_watch:start(),
+    {ok, _} = py:call(interrupted, release, []),
+    ?assertEqual({error, timeout}, py:call(interrupted, spin_in_finally, [3, <<"x">>], #{}, 100)),
+    %% An interrupt for each block. The only thread is free after the last one.
+    Begun = [<<"x 3 begins">>, <<"x 2 begins">>, <<"x 1 begins">>],
+    ?assertEqual(Begun ++ [<<"x ended by 3">>], await_notes(4)),
+    called:is_logged("interrupted.spin_in_finally ended"),
+    %% None is left for the next call.
+    ?assertEqual({ok, <<"undisturbed">>}, py:call(interrupted, interrupts_elsewhere, [])),
+    log_watch:stop().
+
+an_interrupt_goes_through_erlang_to_the_innermost_call(_Config) ->
+    _ = [
+        begin
+            {ok, Task} = py:submit(interrupted, nest, [Depth, <<"x">>, none]),
+            called:has_noted(<<"x begins">>),
+            ok = py:cancel(Task),
+            ?assertEqual({error, cancelled}, py:await(Task)),
+            Names = [<<"x ended by Interrupted">> | [level(N) || N <- lists:seq(1, Depth)]],
+            ?assertEqual(lists:sort(Names), lists:sort(await_notes(Depth + 1))),
+            eventually:is(true, fun() -> is_idle(self()) end)
+        end
+     || Depth <- [1, 2, 5]
+    ],
+    ?assertEqual({ok, <<"undisturbed">>}, py:call(interrupted, interrupts_elsewhere, [])).
+
+level(N) -> <<"level ", (integer_to_binary(N))/binary, " ended by Interrupted">>.
+
+%% The inner call has a timeout of its own, which the outer one sees as the result of erlang.call.
+an_interrupt_of_the_inner_call_spares_the_outer_one(_Config) ->
+    _ = [
+        begin
+            ?assertEqual({ok, {error, timeout}}, py:call(interrupted, nest, [1, <<"x">>, 200])),
+            Notes = [<<"level 1 ended by NoneType">>, <<"x begins">>, <<"x ended by Interrupted">>],
+            ?assertEqual(Notes, lists:sort(await_notes(3)))
+        end
+     || _ <- lists:seq(1, 3)
+    ].
+
+%% So many, in their order.
+await_notes(Count) -> await_notes(Count, []).
+
+await_notes(Count, Notes) when length(Notes) >= Count -> Notes;
+await_notes(Count, Notes) ->
+    %% Asking again at once would take the GIL from those who note.
+    timer:sleep(1),
+    {ok, More} = py:call(called, take_events, []),
+    await_notes(Count, Notes ++ More).
 
 %% Where it arrives
 

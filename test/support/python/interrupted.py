@@ -107,6 +107,39 @@ def refuse(times: int, name: str) -> None:
     note(f"{name} ended")
 
 
+def spin_in_finally(blocks: int, name: str) -> None:
+    """Each interrupt ends a block and begins the next one, which is within its finally-block."""
+    note(f"{name} {blocks} begins")
+    try:
+        while True:
+            pass
+    finally:
+        if blocks > 1:
+            spin_in_finally(blocks - 1, name)
+        else:
+            note(f"{name} ended by {interrupts_in(sys.exc_info()[1])}")
+
+
+def interrupts_in(error: BaseException | None) -> int:
+    """How many interrupts are in the chain of contexts."""
+    count = 0
+    while isinstance(error, erlang.Interrupted):
+        count, error = count + 1, error.__context__
+    return count
+
+
+def nest(depth: int, name: str, timeout: int | None) -> Any:
+    """Calls itself through Erlang. The innermost call computes."""
+    if depth == 0:
+        return spin(name)
+    try:
+        args = [depth - 1, name, None]
+        waits = erlang.Atom("infinity") if timeout is None else timeout
+        return erlang.call("py", "call", ["interrupted", "nest", args, {}, waits])
+    finally:
+        note(f"level {depth} ended by {type(sys.exc_info()[1]).__name__}")
+
+
 class Finalized:
     """An interrupt is most likely raised in its finalizer, where Python ignores exceptions."""
 
