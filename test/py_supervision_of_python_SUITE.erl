@@ -109,11 +109,14 @@ kill_calls() ->
     {error, timeout} = py:call(called, block, [], #{}, 20),
     {ok, Task} = py:submit(called, block, []),
     _ = mortal:kill_registered(py_calls),
-    ok = log_watch:start(),
+    eventually:is(1, fun abandoned/0),
     {ok, _} = py:call(called, release, []),
     ?assertEqual({ok, <<"released">>}, py:await(Task)),
-    called:is_logged("called.block ended"),
-    log_watch:stop().
+    eventually:is(0, fun abandoned/0).
+
+abandoned() ->
+    #{abandoned := Abandoned} = py_calls:info(),
+    Abandoned.
 
 the_output_process(_Config) -> called:in_node([], kill_output, ?MODULE).
 
@@ -332,7 +335,6 @@ kill_consumer() ->
 a_process_that_called_Python(_Config) -> called:in_node([], kill_caller, ?MODULE).
 
 kill_caller() ->
-    ok = log_watch:start(),
     {ok, _} = py:call(called, hold, []),
     Callers = [
         spawn(fun() -> py:call(called, wait_for_ever, [<<"x">>], #{}, infinity) end),
@@ -342,9 +344,9 @@ kill_caller() ->
     eventually:is(true, fun() -> {ok, true} =:= py:call(called, is_blocked, []) end),
     lists:foreach(fun mortal:kill/1, Callers),
     called:has_noted(<<"x cancelled">>),
+    eventually:is(1, fun abandoned/0),
     {ok, _} = py:call(called, release, []),
-    called:is_logged("called.block ended"),
-    log_watch:stop().
+    eventually:is(0, fun abandoned/0).
 
 %% Peers
 
