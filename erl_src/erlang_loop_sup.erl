@@ -13,6 +13,7 @@
 %%   py_interpreter        starts Python when it is needed, ends it when the node stops
 %%   py_event_loop_sup     the default loop
 %%   py_watchdog           detects stuck loops
+%%   py_dashboard          serves the web page, if that is wanted
 %% '''
 %%
 %% one_for_one, because no process has state that another needs: loops live in the NIF library, a
@@ -70,5 +71,6 @@ init([]) ->
                 start => {py_event_loop_sup, start_link, []},
                 type => supervisor
             },
-            #{id => py_watchdog, start => {py_watchdog, start_link, []}}
+            #{id => py_watchdog, start => {py_watchdog, start_link, []}},
+            #{id => py_dashboard, start => {py_dashboard, start_link, []}}
         ]}}.

@@ -31,6 +31,7 @@
     | paths
     | code
     | loop_options
+    | dashboard
     | {one_of, [atom()]}
     | {number, number(), number(), Unit :: string()}
     | {integer, non_neg_integer()}
@@ -64,6 +65,7 @@ table() ->
         {call_warning, 5000, {integer, 0}, application},
         {stuck_after, 1000, {integer_or_infinity, 1}, application},
         {stuck_policy, report, {one_of, [report, interrupt, restart]}, application},
+        {dashboard, undefined, dashboard, application},
         {redirect_output, true, boolean, application},
         {logging, true, boolean, application},
         {logging_queue, 10_000, {integer, 0}, application},
@@ -133,6 +135,8 @@ checked(path, Value) -> path(Value);
 checked(paths, Value) -> paths(Value);
 checked(code, Value) -> text(Value);
 checked(loop_options, Value) -> loop_options(Value);
+checked(dashboard, Value) when is_map(Value) ->
+    right(lists:all(fun is_dashboard_option/1, maps:to_list(Value)), Value);
 checked({one_of, Names}, Value) -> right(lists:member(Value, Names), Value);
 checked({number, Least, Most, _}, Value) when is_number(Value) ->
     right(Value >= Least andalso Value =< Most, Value);
@@ -141,6 +145,11 @@ checked({integer, Least}, Value) when is_integer(Value) ->
 checked({integer_or_infinity, _}, infinity) -> {ok, infinity};
 checked({integer_or_infinity, Least}, Value) -> checked({integer, Least}, Value);
 checked(_, _) -> wrong.
+
+is_dashboard_option({port, Port}) -> is_integer(Port) andalso Port >= 0 andalso Port < 65536;
+is_dashboard_option({ip, Ip}) -> inet:is_ip_address(Ip);
+is_dashboard_option({read_only, Value}) -> is_boolean(Value);
+is_dashboard_option(_) -> false.
 
 right(true, Value) -> {ok, Value};
 right(false, _) -> wrong.
@@ -152,6 +161,7 @@ must_be(path) -> "a string, a binary, or {priv, Application, Path}";
 must_be(paths) -> "a folder or a list of folders, which are strings, binaries or {priv, Application, Path}";
 must_be(code) -> "Python code as text";
 must_be(loop_options) -> "a map of options of py_event_loop:start_link/1";
+must_be(dashboard) -> "a map with port, ip (a tuple) and read_only (true or false), or undefined";
 must_be({one_of, Names}) ->
     [Last | Others] = lists:reverse([atom_to_list(Name) || Name <- Names]),
     [lists:join(", ", lists:reverse(Others)), " or ", Last];

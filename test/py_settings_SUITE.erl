@@ -47,6 +47,8 @@ wrong(code) -> [1, print, <<255>>, [print]];
 wrong(loop_options) ->
     [[], [{thread, own}], #{thread => mine}, #{threads => own}, #{init => <<>>}, #{name => x},
         #{patience => lists:duplicate(10_000, x)}];
+wrong(dashboard) ->
+    [4040, [], #{port => 65536}, #{port => "4040"}, #{ip => "127.0.0.1"}, #{read_only => yes}, #{prot => 1}];
 wrong({one_of, _}) -> [true, "report", ignore];
 wrong({number, _, _, _}) -> [0, 10_001, -1.0, "5", many];
 wrong({integer, Least}) -> [Least - 1, 1 bsl 70, 1.5, "64", <<"64">>, many, undefined];

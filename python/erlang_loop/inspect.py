@@ -1,12 +1,13 @@
 """The tasks of a loop: where each one waits, who awaits it, which Erlang process it works for.
 
 `tasks()` is for Python; `_list_tasks` is called by `native/py_nif/src/loops/task_list.rs`, for
-`py_inspect`.
+`py_inspect`, and `cancel` by `py_dashboard_view`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 import threading
 import time
@@ -156,6 +157,45 @@ def _caller(task: asyncio.Task[Any]) -> Pid | None:
 def _frame(frame: FrameType) -> Frame:
     code = frame.f_code
     return Frame(text(code.co_filename), frame.f_lineno or 0, text(code.co_qualname))
+
+
+# ---- for py_dashboard ----
+
+#: How long a loop may take to begin its next turn.
+_PATIENCE = 1.0
+
+
+def cancel(number: int, task_id: int, name: str, request: int | None) -> bool | None:
+    """Cancel a task, on its loop's own thread. Whether it was there; None if the loop is stuck.
+
+    Another task may have the `id` of one that has ended: name and request must be the same, too.
+    """
+    loop = _loop(number)
+    if loop is None:
+        return False
+    found: concurrent.futures.Future[bool] = concurrent.futures.Future()
+
+    def look() -> None:
+        if found.set_running_or_notify_cancel():
+            found.set_result(_cancel_in(loop, (task_id, name, request)))
+
+    try:
+        loop.call_soon_threadsafe(look)
+    except RuntimeError:  # It was closed.
+        return False
+    try:
+        return found.result(_PATIENCE)
+    except concurrent.futures.TimeoutError:
+        # Nothing may be cancelled after the page says that nothing was.
+        return None if found.cancel() else found.result()
+
+
+def _cancel_in(loop: ErlangEventLoop, wanted: tuple[int, str, int | None]) -> bool:
+    requests = {id(task): request for task, _, _, request in loop._request_tasks()}
+    for task in asyncio.all_tasks(loop):
+        if (id(task), text(task.get_name()), requests.get(id(task))) == wanted:
+            return task.cancel()
+    return False
 
 
 # ---- for py_inspect ----

@@ -30,6 +30,10 @@ async def child() -> None:
     await asyncio.Event().wait()
 
 
+async def named_child(name: str) -> None:
+    await asyncio.create_task(child(), name=name)
+
+
 async def groups() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(gathers(), name="gathers")
