@@ -8,7 +8,8 @@
 %% <ul>
 %% <li>from the agent in the peer, `py_peer_agent': `{py_peer_up, Agent, {ok, HasLedger} | {error, Reason}}' first,
 %%     then `{py_stream_started, Id, From, Result}', `{py_stream_event, Id, Event}', and at the end
-%%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}';</li>
+%%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}', and at limits of the
+%%     service `{py_retire, Agent}' and `{py_drained, Agent}';</li>
 %% <li>from the port of the operating system process: lines of output and its exit status;</li>
 %% <li>from callers: `{py_demand, Id, Count}';</li>
 %% <li>from its guard, `py_peer_guard', which then kills the process: `{py_killed, Why}';</li>
@@ -104,7 +105,8 @@ start({node, Node}, Options, State) ->
     end;
 start({peer, Peer}, Options, State) ->
     {Ledger, Path} = ledger(),
-    Agent = #{proxy => self(), options => Options, owns_node => true, ledger => Path},
+    Limits = maps:get(limits, Peer),
+    Agent = #{proxy => self(), options => Options, owns_node => true, ledger => Path, limits => Limits},
     case py_peer_node:ensure_distributed() of
         ok ->
             case py_peer_node:open(State#state.name, Peer, Agent) of
@@ -246,6 +248,13 @@ handle_info({py_stopped, Agent, Left}, #state{agent = Agent, stopping = Stopping
     {stop, normal, Ended};
 handle_info({py_loop_failed, Agent, Reason}, #state{agent = Agent} = State) ->
     {stop, {peer_down, {loop, Reason}}, stop_process(State)};
+%% Callers find the loop no longer, and a spare stands in; what has been sent still runs.
+handle_info({py_retire, Agent}, #state{agent = Agent} = State) ->
+    ok = py_remote:unregister(),
+    Agent ! py_drain,
+    {noreply, State};
+handle_info({py_drained, Agent}, #state{agent = Agent} = State) ->
+    {stop, {shutdown, {peer_down, retired}}, State};
 handle_info({Port, {data, Line}}, #state{process = #{port := Port}} = State) ->
     ok = printed(Line, State),
     {noreply, State};

@@ -22,6 +22,9 @@
 %% <li>`{py_ask, From, Proxy, About}': information about the loop, with that, for `From'.</li>
 %% <li>`py_stop': ends the loop in order; `{py_stopped, self(), Left}' is the reply.</li>
 %% <li>`{py_loop_failed, self(), Reason}', from here: the loop has ended by itself.</li>
+%% <li>`{py_retire, self()}', from here: a limit of requests or of the lifetime is reached. The proxy
+%%     takes the loop out of service and replies `py_drain'. `{py_drained, self()}' is sent when
+%%     all that has arrived has ended; requests that arrive later are refused.</li>
 %% <li>`py_halt': ends the node in order, if it was started for this loop.</li>
 %% </ul>
 %%
@@ -51,7 +54,8 @@
     %% Whether the node was started for this loop, and ends with it.
     owns_node := boolean(),
     %% Where the ledger is, if there is one.
-    ledger => binary() | none
+    ledger => binary() | none,
+    limits => py_peer_options:limits()
 }.
 
 -record(request, {
@@ -74,6 +78,11 @@
     loop :: undefined | pid(),
     ledger :: py_nif:ledger() | none,
     stopping = false :: boolean(),
+    limits :: py_peer_options:limits(),
+    %% How many requests, casts and streams have arrived.
+    arrived = 0 :: non_neg_integer(),
+    %% The number that had arrived at the check before.
+    service = open :: open | {draining, non_neg_integer()} | drained,
     requests = #{} :: #{Token :: reference() => #request{}},
     %% Requests whose callers are not monitored: those of this tick and of the one before.
     new = [] :: [reference()],
@@ -90,6 +99,8 @@
 
 %% Milliseconds after which the caller of a request is monitored; at most twice that.
 -define(TICK, 20).
+%% Milliseconds between checks whether all has ended, and for messages that are in transit to arrive.
+-define(DRAIN, 50).
 
 -spec start(config()) -> {ok, pid()} | {error, term()}.
 start(Config) ->
@@ -120,9 +131,14 @@ init(#{proxy := Proxy, options := Options, owns_node := OwnsNode} = Config) ->
         proxy_monitor = monitor(process, Proxy),
         owns_node = OwnsNode,
         options = Options,
-        ledger = open_ledger(maps:get(ledger, Config, none))
+        ledger = open_ledger(maps:get(ledger, Config, none)),
+        limits = maps:map(fun jittered/2, maps:with([requests, lifetime], maps:get(limits, Config, #{})))
     },
     {ok, State, {continue, start}}.
+
+%% Peers that were started together do not reach their limits together.
+jittered(_Limit, Most) ->
+    Most + 1 - rand:uniform(Most div 10 + 1).
 
 open_ledger(none) ->
     none;
@@ -144,6 +160,7 @@ handle_continue(start, #state{proxy = Proxy, options = Options} = State) ->
             %% have by then. If it fails, so do those that follow, with the reason.
             _ = py:request(Loop, {call, <<"asyncio">>, <<"sleep">>, [0], #{}}, infinity),
             Proxy ! {py_peer_up, self(), {ok, State#state.ledger =/= none}},
+            _ = [erlang:start_timer(1000 * S, self(), lifetime) || #{lifetime := S} <- [State#state.limits]],
             {noreply, State#state{loop = Loop}};
         {error, Reason} ->
             Proxy ! {py_peer_up, self(), {error, Reason}},
@@ -165,9 +182,9 @@ handle_cast(Cast, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info({py_request, Token, Caller, Leader, Call, Number}, State) ->
-    {noreply, request(Token, Caller, Leader, Call, Number, State)};
+    {noreply, request(Token, Caller, Leader, Call, Number, arrived(State))};
 handle_info({py_cast, Leader, Call}, State) ->
-    {noreply, cast(Leader, Call, State)};
+    {noreply, cast(Leader, Call, arrived(State))};
 handle_info({py_reply, Token, _} = Reply, State) ->
     {noreply, reply(Token, Reply, State)};
 handle_info({py_give_up, Token}, #state{requests = Requests} = State) ->
@@ -193,7 +210,7 @@ handle_info({py_stream, Native, Event}, #state{stream_ids = Ids} = State) ->
         #{} -> {noreply, State}
     end;
 handle_info({py_stream, Id, From, Consumer, Leader, Call, Demand}, State) ->
-    {noreply, start_stream(Id, From, Consumer, Leader, Call, Demand, State)};
+    {noreply, start_stream(Id, From, Consumer, Leader, Call, Demand, arrived(State))};
 handle_info({py_demand, Id, Count}, #state{streams = Streams} = State) ->
     _ = [py_nif:stream_demand(S#stream.native, Count) || {ok, S} <- [maps:find(Id, Streams)]],
     {noreply, State};
@@ -202,6 +219,23 @@ handle_info({py_cancel_stream, Id}, State) ->
 handle_info({py_ask, From, Proxy, About}, #state{loop = Loop} = State) ->
     gen_server:reply(From, info(Loop, About#{pid => Proxy})),
     {noreply, State};
+handle_info({timeout, _, lifetime}, #state{proxy = Proxy} = State) ->
+    Proxy ! {py_retire, self()},
+    {noreply, State};
+handle_info(py_drain, #state{service = open} = State) ->
+    {noreply, drain(State)};
+handle_info(py_drain, State) ->
+    {noreply, State};
+handle_info({timeout, _, drain}, #state{service = {draining, Before}, arrived = Before} = State) ->
+    case is_idle(State) of
+        true ->
+            State#state.proxy ! {py_drained, self()},
+            {noreply, State#state{service = drained}};
+        false ->
+            {noreply, drain(State)}
+    end;
+handle_info({timeout, _, drain}, State) ->
+    {noreply, drain(State)};
 handle_info(py_halt, State) ->
     {stop, normal, State};
 handle_info(py_stop, #state{loop = Loop, proxy = Proxy} = State) ->
@@ -240,8 +274,30 @@ terminate(_Reason, #state{owns_node = true}) ->
 terminate(_Reason, #state{owns_node = false}) ->
     ok.
 
+%% The end of its service
+
+arrived(#state{arrived = Before, limits = #{requests := Limit}, proxy = Proxy} = State) ->
+    _ = [Proxy ! {py_retire, self()} || Before + 1 =:= Limit],
+    State#state{arrived = Before + 1};
+arrived(#state{arrived = Before} = State) ->
+    State#state{arrived = Before + 1}.
+
+drain(#state{arrived = Arrived} = State) ->
+    _ = erlang:start_timer(?DRAIN, self(), drain),
+    State#state{service = {draining, Arrived}}.
+
+%% Casts are known to the loop only.
+is_idle(#state{requests = Requests, streams = Streams, loop = Loop}) ->
+    map_size(Requests) =:= 0 andalso map_size(Streams) =:= 0 andalso
+        case py_nif:python_loop_of(Loop) of
+            {ok, _Queued, Unanswered} -> Unanswered =:= 0;
+            {error, loop_down} -> true
+        end.
+
 %% Requests
 
+request(Token, _Caller, _Leader, _Call, _Number, #state{service = drained} = State) ->
+    refuse(Token, loop_down, State);
 request(Token, Caller, Leader, Call, Number, #state{requests = Requests} = State) ->
     {Here, State1} = leader(Leader, State),
     try submit(Token, Call, Here, Number, State1) of
@@ -334,6 +390,9 @@ monitor_caller(Token, #state{requests = Requests, monitors = Monitors} = State) 
 
 %% Streams
 
+start_stream(Id, From, _Consumer, _Leader, _Call, _Demand, #state{service = drained, proxy = Proxy} = State) ->
+    Proxy ! {py_stream_started, Id, From, {error, loop_down}},
+    State;
 start_stream(Id, From, Consumer, Leader, Call, Demand, #state{loop = Loop, proxy = Proxy} = State) ->
     {Here, State1} = leader(Leader, State),
     Started =

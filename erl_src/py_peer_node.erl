@@ -101,7 +101,7 @@ open(Name, #{args := Args, env := Env, settings := Settings, limits := Limits}, 
 %% A shell sets limits and becomes `erl', in the same operating system process. At a soft limit of
 %% CPU time the kernel sends SIGXCPU, at a hard one SIGKILL, which would not say why.
 limited(Limits) ->
-    case [ulimit(Limit) || {Name, _} = Limit <- maps:to_list(Limits), Name =/= max_rss] of
+    case [ulimit(Limit) || {Name, _} = Limit <- maps:to_list(Limits), Name =:= cpu orelse Name =:= files] of
         [] -> {erl(), []};
         Commands -> {"/bin/sh", ["-c", lists:append(Commands) ++ "exec \"$0\" \"$@\"", erl()]}
     end.

@@ -26,7 +26,11 @@
     %% Open files, at least 64; then `open()' fails.
     files => pos_integer(),
     %% Bytes of memory in use; then the peer is killed.
-    max_rss => pos_integer()
+    max_rss => pos_integer(),
+    %% Requests, and seconds since the start: then the peer ends after what it has begun. Each
+    %% peer's limit is up to a tenth smaller, by chance.
+    requests => pos_integer(),
+    lifetime => pos_integer()
 }.
 -type checked() :: {peer, options()} | {node, node()}.
 
@@ -71,17 +75,21 @@ valid(Key, Timeout) when Key =:= start_timeout; Key =:= kill_after ->
 valid(limits, Limits) when is_map(Limits) ->
     maps:foreach(fun limit/2, Limits);
 valid(limits, Limits) ->
-    bad({limits, Limits}, "a map with cpu, files, max_rss");
+    bad({limits, Limits}, "a map with cpu, files, lifetime, max_rss, requests");
 valid(Key, Value) ->
     bad({Key, Value}, "no such option of a peer; there are args, env, kill_after, limits, settings, start_timeout").
 
-limit(Name, Value) when Name =:= cpu; Name =:= max_rss ->
+limit(Name, Value) when Name =:= cpu; Name =:= max_rss; Name =:= requests ->
     is_integer(Value) andalso Value > 0 orelse bad({limits, #{Name => Value}}, "a positive number");
+%% At most what a timer can be set to.
+limit(lifetime, Value) ->
+    is_integer(Value) andalso Value > 0 andalso Value =< 4_294_967 orelse
+        bad({limits, #{lifetime => Value}}, "seconds, at most 4,294,967");
 limit(files, Value) ->
     is_integer(Value) andalso Value >= 64 orelse
         bad({limits, #{files => Value}}, "a number, at least 64");
 limit(Name, Value) ->
-    bad({limits, #{Name => Value}}, "no such limit; there are cpu, files, max_rss").
+    bad({limits, #{Name => Value}}, "no such limit; there are cpu, files, lifetime, max_rss, requests").
 
 %% The peer's own node checks the value: some are paths of what is to be there.
 setting(Name, Value) ->

@@ -18,6 +18,9 @@
     a_timeout_alone_does_not_kill/1,
     a_stopped_peer_does_not_outlive_its_proxy/1,
     limits_of_cpu_time_files_and_memory/1,
+    a_peer_retires_after_its_work/1,
+    a_limit_of_requests_loses_nothing/1,
+    a_limit_of_the_lifetime/1,
     a_lost_connection/1,
     casts_run/1
 ]).
@@ -195,6 +198,71 @@ limits_of_cpu_time_files_and_memory(_Config) ->
         end,
         [[], #{cpu => 0}, #{files => 3}, #{max_rss => lots}, #{wishes => 3}]
     ).
+
+%% A limit below 10 is exact.
+a_peer_retires_after_its_work(Config) ->
+    _ = start(#{size => 1, spare => 1, place => {peer, #{limits => #{requests => 5}}}}),
+    Folder = proplists:get_value(priv_dir, Config),
+    Files = [list_to_binary(filename:join(Folder, Name)) || Name <- ["gate", "later", "done"]],
+    [Gate, Later, Done] = Files,
+    Loop = whereis(peer_pool_1),
+    Monitor = monitor(process, Loop),
+    {ok, First} = run(os, getpid, []),
+    {ok, Task} = py_event_loop_pool:submit(peer_pool, peer_works, wait_for, [Gate]),
+    ok = py_event_loop_pool:cast(peer_pool, peer_works, touch_after, [Later, Done]),
+    {ok, Stream} = py_event_loop_pool:stream(peer_pool, builtins, range, [2], #{}, #{demand => 1}),
+    receive
+        {py_stream, Stream, {data, 0}} -> ok
+    end,
+    ?assertEqual({ok, First}, run(os, getpid, [])),
+    eventually:is(true, fun() -> {ok, First} =/= run(os, getpid, []) end),
+    ?assertEqual(Loop, whereis(peer_pool_1)),
+    ok = file:write_file(Gate, <<>>),
+    ?assertEqual({ok, First}, py:await(Task, 30_000)),
+    ?assertEqual(Loop, whereis(peer_pool_1)),
+    ok = py:demand(Stream, 2),
+    receive
+        {py_stream, Stream, done} -> ok
+    end,
+    %% Longer than it takes to end if nothing ran.
+    ok = timer:sleep(300),
+    ?assertEqual(Loop, whereis(peer_pool_1)),
+    ok = file:write_file(Later, <<>>),
+    receive
+        {'DOWN', Monitor, process, Loop, Reason} ->
+            ?assertEqual({shutdown, {peer_down, retired}}, Reason)
+    end,
+    ?assert(filelib:is_file(Done)),
+    stop().
+
+a_limit_of_requests_loses_nothing(Config) ->
+    Limits = #{requests => 60},
+    _ = start(#{size => 2, spare => 1, intensity => 100, place => {peer, #{limits => Limits}}}),
+    Monitors = [monitor(process, Name) || Name <- [peer_pool_1, peer_pool_2]],
+    File = list_to_binary(filename:join(proplists:get_value(priv_dir, Config), "runs")),
+    Call = fun(N) ->
+        Function = lists:nth(N rem 2 + 1, [count_run, count_run_later]),
+        run(called, Function, [File, N, false])
+    end,
+    Callers = [
+        {Numbers, spawn_caller(fun() -> lists:map(Call, Numbers) end)}
+     || First <- lists:seq(1, 10), Numbers <- [lists:seq(First, 200, 10)]
+    ],
+    [?assertEqual([{ok, N} || N <- Numbers], result(Caller)) || {Numbers, Caller} <- Callers],
+    [
+        receive
+            {'DOWN', Monitor, process, _, Reason} ->
+                ?assertEqual({shutdown, {peer_down, retired}}, Reason)
+        end
+     || Monitor <- Monitors
+    ],
+    {ok, Runs} = file:read_file(File),
+    ?assertEqual(200, length(string:lexemes(Runs, "\n"))),
+    stop().
+
+a_limit_of_the_lifetime(_Config) ->
+    Loop = peers:start(#{place => {peer, #{limits => #{lifetime => 1}}}}),
+    ?assertEqual({shutdown, {peer_down, retired}}, peers:ended(Loop)).
 
 a_lost_connection(_Config) ->
     Host = peers:start(#{}),

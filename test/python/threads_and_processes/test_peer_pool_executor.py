@@ -111,6 +111,13 @@ def test_a_crash_costs_one_future(pool, tmp_path):
     assert list(pool.map(peer_works.square, range(4))) == [0, 1, 4, 9]
 
 
+def test_peers_that_retire_lose_no_work():
+    limits = {"requests": 9}
+    with erlang_loop.PeerPoolExecutor({"size": 1, "spare": 1, "limits": limits}) as pool:
+        pids = set(pool.map(peer_works.pid, range(25)))
+    assert len(pids) == 3
+
+
 def test_by_name_and_the_ends(tmp_path):
     gate = tmp_path / "gate"
     owner = erlang_loop.PeerPoolExecutor({"name": "named_works", "size": 1})
@@ -156,6 +163,8 @@ def test_one_that_is_dropped_ends_its_pool():
         ({"size": 0}, "positive"),
         ({"no_such_option_of_a_peer": 1}, "no such option"),
         ({"limits": {"files": 1}}, "at least 64"),
+        ({"limits": {"lifetime": 0}}, "seconds"),
+        ({"limits": {"requests": 0}}, "positive"),
         ({"place": "peer"}, "this machine only"),
         ({"size": 1, "init": "import no_such_module"}, "no_such_module"),
     ],

@@ -20,6 +20,10 @@ def square(n: int) -> int:
     return n * n
 
 
+def pid(_: int) -> int:
+    return os.getpid()
+
+
 def echo(*args: Any, **kwargs: Any) -> Any:
     return args, kwargs
 
@@ -54,3 +58,8 @@ def meet(here: str, there: str) -> int:
 
 def unpicklable() -> Any:
     return lambda: None
+
+
+def touch_after(gate: str, done: str) -> None:
+    wait_for(gate)
+    Path(done).touch()
