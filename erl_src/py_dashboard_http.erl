@@ -20,8 +20,9 @@
 -define(MAX_HEADERS, 64).
 %% For the whole head.
 -define(HEAD_MS, 10_000).
-%% The shortest time between two events.
+%% The shortest and the longest time between two events.
 -define(EVENT_MS, 1000).
+-define(LATEST_EVENT_MS, 5000).
 
 %% @doc Called by the process that has accepted the connection.
 -spec serve(gen_tcp:socket(), py_dashboard:access()) -> ok.
@@ -197,7 +198,7 @@ events(Socket, Query, Access) ->
     case gen_tcp:send(Socket, ["data: ", View, "\n\n"]) of
         ok ->
             Took = erlang:monotonic_time(millisecond) - Start,
-            waited(Socket, max(?EVENT_MS, 20 * Took), fun() -> events(Socket, Query, Access) end);
+            waited(Socket, min(?LATEST_EVENT_MS, max(?EVENT_MS, 20 * Took)), fun() -> events(Socket, Query, Access) end);
         {error, _} ->
             ok
     end.

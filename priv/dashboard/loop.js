@@ -54,10 +54,11 @@ function histogram(lag) {
 }
 
 function tasks(view, go, search, onSearch) {
+  if (view.tasks_error) return el("section", {}, el("h2", {}, "Tasks"), staleness(view));
   const field = el("input", { type: "search", id: "search", placeholder: "Name, function, file or caller   /",
     "aria-label": "Search tasks", value: search, maxlength: 200, oninput: (event) => onSearch(event.target.value) });
   const heading = el("div", { class: "heading" }, el("h2", {}, `Tasks (${number(view.total)})`), field);
-  const rows = view.rows ?? [];
+  const { rows } = view;
   const empty = search ? "No task matches." : "No task is running.";
   return el("section", { class: "tasks" }, heading, staleness(view),
     rows.length
