@@ -43,6 +43,8 @@ def describe() -> list[tuple[str, str]]:
         *("uvloop", "rloop", *OPTIONAL_LOOPS),
         "fastapi",
         "uvicorn",
+        "httptools",
+        "granian",
         "aiohttp",
         "websockets",
         "redis",

@@ -29,7 +29,15 @@ OTHERS = tuple(loop for loop in LOOPS if loop != OURS)
 PLOT = "ratios.svg"
 LONGEST_REASON = 200
 #: Groups whose contenders are loops.
-LOOP_GROUPS = [group for group in GROUPS if group not in ("front_ends", "erlang")]
+LOOP_GROUPS = [group for group in GROUPS if group not in ("front_ends", "serving", "erlang")]
+FRONT_ENDS = (
+    "`callbacks` and `generators` are `erlang_loop.callbacks` and `erlang_loop.generators`; "
+    "`epoll_` is a minimal equivalent in plain Python, on `select.epoll`. Requests/s."
+)
+SERVERS = (
+    "One worker each. uvicorn parses with httptools if that is installed, otherwise with h11. "
+    "granian's CPU time includes its own threads. Requests/s."
+)
 
 HOW = """\
 Each sample runs in its own process. Within a round the loops take turns at each case, starting
@@ -94,7 +102,8 @@ def write(run: Run) -> str:
     lines += _early(results)
     lines += _unkind(run.unkind)
     lines += _cpu(results)
-    lines += _front_ends(results)
+    lines += _named(results, "front_ends", FRONT_ENDS)
+    lines += _named(results, "serving", SERVERS)
     lines += _erlang(results)
     lines += _native(run.native)
     lines += _what(results)
@@ -261,8 +270,9 @@ def _cpu(results: Results) -> list[str]:
     ]
 
 
-def _front_ends(results: Results) -> list[str]:
-    cases = measured(results, "front_ends")
+def _named(results: Results, group: str, text: str) -> list[str]:
+    """Contenders that are programs, not loops."""
+    cases = measured(results, group)
     if not cases:
         return []
     columns = [name for name in cases[0].contenders if name in results.samples[cases[0].name]]
@@ -275,10 +285,9 @@ def _front_ends(results: Results) -> list[str]:
         for case in cases
     ]
     return [
-        f"## {GROUPS['front_ends']}",
+        f"## {GROUPS[group]}",
         "",
-        "`callbacks` and `generators` are `erlang_loop.callbacks` and `erlang_loop.generators`; "
-        "`epoll_` is a minimal equivalent in plain Python, on `select.epoll`. Requests/s.",
+        text,
         "",
         *table(("case", *columns), [*rows, *cpu]),
         "",

@@ -143,6 +143,7 @@ GROUPS = {
     "processes": "Processes, loops, threads",
     "footprint": "Memory and idling",
     "front_ends": "Front ends",
+    "serving": "ASGI servers",
     "erlang": "Calls between Erlang and Python",
 }
 

@@ -15,6 +15,7 @@ from bench.cases import (
     web,
     databases,
     front_ends,
+    serving,
     erlang,
     asking_erlang,
 )

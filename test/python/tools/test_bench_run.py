@@ -29,7 +29,15 @@ def bench(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def printed() -> str:
-    cases = ("call_soon_chain", "front_end_c1", "call_1", "after_idle", "cast", "loop_end")
+    cases = (
+        "call_soon_chain",
+        "front_end_c1",
+        "asgi_plain",
+        "call_1",
+        "after_idle",
+        "cast",
+        "loop_end",
+    )
     only = [word for case in (*cases, "stream") for word in ("--only", case)]
     done = bench(*TINY, *only)
     assert done.returncode == 0, done.stderr
@@ -55,6 +63,15 @@ def test_front_ends(printed):
     found = dict(zip(head, cells(printed, "Echo of 1 KiB, 1 connection.")))
     for name in set(head) - {"case", "node"}:
         assert found[name][0].isdigit(), f"{name}: {found[name]}"
+
+
+def test_servers(printed):
+    head = cells(printed, "case | erlang_loop.asgi")
+    found = dict(zip(head, cells(printed, "1 KiB from a plain ASGI application")))
+    assert found["erlang_loop.asgi"][0].isdigit()
+    # The others are there in `make bench`, but need not be here.
+    for name in set(head) - {"case"}:
+        assert found[name] == "n/a" or found[name][0].isdigit(), f"{name}: {found[name]}"
 
 
 @pytest.mark.parametrize("name", ["call_1", "after_idle", "cast", "loop_end"])
