@@ -21,6 +21,8 @@
     an_interrupt_interrupts_what_an_interrupt_began/1,
     an_interrupt_goes_through_erlang_to_the_innermost_call/1,
     an_interrupt_of_the_inner_call_spares_the_outer_one/1,
+    a_protected_block_behind_an_interrupt/1,
+    a_loop_of_a_function_is_left/1,
     an_interrupt_in_a_finalizer_is_not_lost/1,
     the_conversion_of_the_result_is_stopped/1,
     an_import_in_a_function_is_stopped/1,
@@ -156,6 +158,32 @@ refused() ->
     called:is_logged("in refuse"),
     called:is_logged("interrupted.refuse ended"),
     log_watch:stop().
+
+a_protected_block_behind_an_interrupt(_Config) ->
+    {ok, Task} = py:submit(interrupted, protect_in_finally, [<<"x">>]),
+    called:has_noted(<<"x begins">>),
+    ok = py:cancel(Task),
+    called:has_noted(<<"x cleaned up">>).
+
+%% As after Ctrl-C: the other tasks are cancelled, the loop is closed, and all code behind it runs.
+a_loop_of_a_function_is_left(_Config) ->
+    {ok, _} = py:call(interrupted, release, []),
+    _ = [
+        begin
+            {ok, Task} = py:submit(interrupted, run_loop, [What, <<"x">>]),
+            called:has_noted(<<"x begins">>),
+            ok = py:cancel(Task),
+            Notes = [<<"x closed">>, <<"x ended by Interrupted">>, <<"x other cancelled">>],
+            ?assertEqual(Notes, lists:sort(await_notes(3))),
+            eventually:is(true, fun() -> is_idle(self()) end)
+        end
+     || What <- [<<"sleep">>, <<"compute">>, <<"compute_elsewhere">>, <<"callbacks">>]
+    ],
+    {ok, Protected} = py:submit(interrupted, run_protected_loop, [<<"x">>]),
+    called:has_noted(<<"x begins">>),
+    ok = py:cancel(Protected),
+    ?assertEqual([<<"x finished">>, <<"x ended by Interrupted">>], await_notes(2)),
+    ?assertEqual({ok, 3}, py:call(interrupted, run_add, [1, 2])).
 
 %% One within another
 

@@ -302,6 +302,10 @@ def _protect() -> int:
 def _resume(number: int, /) -> None:
     """`erlang.uninterruptible` ends: raises an interrupt that came meanwhile."""
 
+def _on_interrupt(callback: Callable[[], object] | None, /) -> Callable[[], object] | None:
+    """Has this called when the call on this thread is interrupted, by the thread that does that.
+    Returns the callback before."""
+
 def _unraisable_hook(
     hook: Callable[[sys.UnraisableHookArgs], object], /
 ) -> Callable[[sys.UnraisableHookArgs], None]:

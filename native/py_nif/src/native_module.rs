@@ -66,6 +66,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(origin::_caller_in, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_protect, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_resume, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::_on_interrupt, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_unraisable_hook, module)?)?;
     module.add_function(wrap_pyfunction!(priorities::set_microtask_limit, module)?)?;
     module.add_function(wrap_pyfunction!(priorities::call_soon_prioritized, module)?)?;

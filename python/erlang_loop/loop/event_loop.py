@@ -17,6 +17,7 @@ from .. import _native, compat
 from ..placeholders import named, showable
 from . import nested
 from .blocking import BlockingDetection
+from .interrupts import Interruptible
 from .io.connecting import Connecting
 from .io.datagram_endpoints import DatagramEndpoints
 from .io.transports import TransportMethods
@@ -140,9 +141,11 @@ class ErlangEventLoop(
         self._run_forever_setup()
         try:
             listened_before = self._listen_to_python()
+            interruptible = Interruptible(self)
             try:
                 self._run_turns()
             finally:
+                interruptible.end()
                 self._stop_listening(listened_before)
         finally:
             self._run_forever_cleanup()

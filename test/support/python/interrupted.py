@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
 import threading
@@ -105,6 +106,79 @@ def refuse(times: int, name: str) -> None:
         except erlang.Interrupted:
             note(f"{name} refused")
     note(f"{name} ended")
+
+
+async def compute() -> None:
+    while True:
+        sum(range(100))
+
+
+def run_loop(what: str, name: str) -> None:
+    """Runs a loop with two tasks until it is interrupted."""
+
+    async def other() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            note(f"{name} other cancelled")
+            raise
+
+    async def main() -> None:
+        loops.append(asyncio.get_running_loop())
+        tasks = [asyncio.create_task(other())]
+        await asyncio.sleep(0)
+        note(f"{name} begins")
+        if what == "compute":
+            await compute()
+        elif what == "compute_elsewhere":
+            tasks.append(asyncio.create_task(compute()))
+        elif what == "callbacks":
+            loops[0].call_soon(call_again)
+        await asyncio.sleep(3600)
+
+    def call_again() -> None:
+        loops[0].call_soon(call_again)
+
+    loops: list[asyncio.AbstractEventLoop] = []
+    try:
+        asyncio.run(main())
+    finally:
+        note(f"{name} ended by {type(sys.exc_info()[1]).__name__}")
+        if loops[0].is_closed():
+            note(f"{name} closed")
+
+
+def run_protected_loop(name: str) -> None:
+    async def main() -> None:
+        note(f"{name} begins")
+        await asyncio.sleep(0.1)
+        note(f"{name} finished")
+
+    try:
+        with erlang.uninterruptible():
+            asyncio.run(main())
+    finally:
+        note(f"{name} ended by {type(sys.exc_info()[1]).__name__}")
+
+
+def run_add(a: int, b: int) -> int:
+    async def add() -> int:
+        await asyncio.sleep(0)
+        return a + b
+
+    return asyncio.run(add())
+
+
+def protect_in_finally(name: str) -> None:
+    """What was raised once is not raised again at the end of the block."""
+    note(f"{name} begins")
+    try:
+        while True:
+            pass
+    finally:
+        with erlang.uninterruptible():
+            pass
+        note(f"{name} cleaned up")
 
 
 def spin_in_finally(blocks: int, name: str) -> None:

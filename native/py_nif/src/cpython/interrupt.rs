@@ -65,8 +65,11 @@ pub fn end(py: Python<'_>, calls: &Interruptible) -> PyResult<()> {
 /// interrupt was removed that had not been raised yet.
 pub fn suspend(py: Python<'_>, calls: &Interruptible) -> PyResult<(u64, bool)> {
     let (number, sent) = calls.switch(0);
-    after_switch(py, sent)?;
-    Ok((number, sent))
+    let taken_back = match sent {
+        false => false,
+        true => take_back(py)?,
+    };
+    Ok((number, taken_back))
 }
 
 pub fn resume(calls: &Interruptible, number: u64) {
@@ -78,18 +81,19 @@ pub fn resume(calls: &Interruptible, number: u64) {
 fn after_switch(py: Python<'_>, sent: bool) -> PyResult<()> {
     match sent {
         false => Ok(()),
-        true => take_back(py),
+        true => take_back(py).map(drop),
     }
 }
 
 /// Makes CPython raise the exception where it does no harm. Setting it to NULL would be enough, but
-/// then CPython 3.11 and 3.12 look for it before every function call from then on.
+/// then CPython 3.11 and 3.12 look for it before every function call from then on. Returns `false` if
+/// it had been raised in the call.
 ///
 /// Signal handlers run at the same moment: an error is what they raised.
 #[cold]
-fn take_back(py: Python<'_>) -> PyResult<()> {
+fn take_back(py: Python<'_>) -> PyResult<bool> {
     let Some(parts) = PARTS.get(py) else {
-        return Ok(());
+        return Ok(false);
     };
     let mut result = Ok(());
     loop {
@@ -97,8 +101,8 @@ fn take_back(py: Python<'_>) -> PyResult<()> {
             Err(error) if !error.is_instance(py, parts.class.bind(py)) => {
                 result = result.and(Err(error));
             }
-            // It was still pending, or had been raised in the call.
-            _ => return result,
+            // Still pending if this is an error, raised in the call if not.
+            interrupt => return result.map(|()| interrupt.is_err()),
         }
     }
 }

@@ -7,6 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use super::interrupt;
+
 /// `object.name()`.
 pub fn call0<'py>(
     object: &Bound<'py, PyAny>,
@@ -80,5 +82,7 @@ unsafe fn finish(py: Python<'_>, result: *mut ffi::PyObject) -> PyResult<Bound<'
 
 /// Whether an error must end the program instead of being reported.
 pub fn is_fatal(py: Python<'_>, error: &PyErr) -> bool {
-    error.is_instance_of::<PySystemExit>(py) || error.is_instance_of::<PyKeyboardInterrupt>(py)
+    error.is_instance_of::<PySystemExit>(py)
+        || error.is_instance_of::<PyKeyboardInterrupt>(py)
+        || interrupt::is_interrupted(py, error)
 }

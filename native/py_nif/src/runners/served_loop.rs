@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use event_loop::now_ns;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rustler::{Encoder, OwnedEnv};
 
@@ -21,6 +21,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::convert::{ResultOptions, named};
 use crate::cpython::context;
+use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::{forked, stacks};
 use crate::loops::LoopThread;
 use crate::loops::NativeLoop;
@@ -179,9 +180,7 @@ impl ServedLoop {
     /// The caller of a task that raises `SystemExit` has got that as the reply. Other tasks of the
     /// loop, and the node, are not affected.
     fn raised(&self, py: Python<'_>, error: PyErr) -> PyResult<()> {
-        if !error.is_instance_of::<PySystemExit>(py)
-            && !error.is_instance_of::<PyKeyboardInterrupt>(py)
-        {
+        if !is_fatal(py, &error) {
             return Err(error);
         }
         let error = error.into_value(py);

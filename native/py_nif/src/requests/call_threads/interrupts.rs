@@ -9,9 +9,10 @@
 //!
 //! A thread of its own, `python-interrupts`, raises them, because that takes the GIL.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use pyo3::prelude::*;
@@ -32,6 +33,8 @@ pub struct Interrupts {
     /// The number of the code in which an interrupt is still to be raised; 0: none. Relaxed: ordered
     /// by the GIL, or by the fences of `Interruptible`.
     due: AtomicU64,
+    /// Called after an interrupt was raised: it may have to wake the code.
+    callback: Mutex<Option<Py<PyAny>>>,
 }
 
 impl Interrupts {
@@ -93,8 +96,18 @@ impl Interrupts {
         if interrupt::raise_interrupted(py, &self.code, number, thread)? {
             // Unless the thread has raised it itself.
             let _ = (self.due).compare_exchange(number, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let callback = self.callback().as_ref().map(|it| it.clone_ref(py));
+            if let Some(callback) = callback {
+                callback.call0(py)?;
+            }
         }
         Ok(())
+    }
+
+    /// Never held while Python code runs.
+    fn callback(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
+        // Only ever replaced as a whole.
+        self.callback.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,6 +146,16 @@ pub fn _resume(py: Python<'_>, number: u64) -> PyResult<()> {
         Some(thread) if runs(thread, number) => thread.interrupts.resume(py, number),
         // A generator continues on another thread, or after its call has ended.
         _ => Ok(()),
+    })
+}
+
+/// Has `callback` called when the call on this thread is interrupted. Returns the one before.
+#[pyfunction]
+#[pyo3(signature = (callback, /))]
+pub fn _on_interrupt(callback: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
+    call_thread::with_this(|this| match this {
+        Some(thread) => mem::replace(&mut *thread.interrupts.callback(), callback),
+        None => None,
     })
 }
 
