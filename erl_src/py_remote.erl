@@ -311,7 +311,7 @@ info(Proxy) ->
         {error, Reason} -> {error, Reason}
     end.
 
-%% A peer that hangs is killed by its proxy or answers late.
+%% A peer that hangs is killed by its proxy or replies late.
 ask(Proxy, Question) ->
     try
         gen_server:call(Proxy, Question, 5000)

@@ -37,7 +37,7 @@ class Config:
     backlog: int = 2048
     #: Requests at a time; more get 503.
     limit_concurrency: int = 0
-    #: After so many requests the server drains.
+    #: The server drains after this number of requests.
     limit_max_requests: int = 0
     limit_request_head: int = 64 * 1024
     limit_request_body: int = 0

@@ -47,7 +47,7 @@ def listen_at_path(path: str, backlog: int) -> socket.socket:
     """A socket that a dead server left behind is replaced; anything else is not."""
     listener = socket.socket(socket.AF_UNIX)
     try:
-        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode) and not answers(path):
+        if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode) and not accepts(path):
             os.unlink(path)
         listener.bind(path)
         listener.listen(backlog)
@@ -58,7 +58,7 @@ def listen_at_path(path: str, backlog: int) -> socket.socket:
     return listener
 
 
-def answers(path: str) -> bool:
+def accepts(path: str) -> bool:
     """Whether a server listens at this path."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0

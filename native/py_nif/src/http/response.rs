@@ -41,7 +41,7 @@ pub enum Framing {
     /// HEAD, 204, 304: what the application sends is dropped.
     #[default]
     None,
-    /// So many bytes are left.
+    /// This number of bytes is left.
     Length(u64),
     Chunked,
     /// The end of the connection is the end of the body.
