@@ -13,6 +13,7 @@ start(_Type, _Args) ->
     maybe_start(py_settings:check()).
 
 maybe_start(ok) ->
+    _ = py_telemetry:detect(),
     case py_event_loop:create_node_loop() of
         ok -> erlang_loop_sup:start_link();
         {error, Reason} -> {error, Reason}

@@ -467,6 +467,7 @@ cast(Module, Function, Args, Kwargs, Options) ->
     ).
 
 cast_to(Target, Call) ->
+    ok = py_telemetry:submitted(cast, Target, Call),
     case submit_request(undefined, Target, Call) of
         ok -> ok;
         {ok, _} -> ok;
@@ -767,6 +768,12 @@ request_once(Target, Call, #{} = Options) ->
 request_once(Target, Call, Timeout) ->
     %% Checked before the request is sent: otherwise no process would take the reply.
     is_timeout(Timeout) orelse error(badarg),
+    case py_telemetry:is_on() of
+        false -> requested(Target, Call, Timeout);
+        true -> py_telemetry:request(Target, Call, fun() -> requested(Target, Call, Timeout) end)
+    end.
+
+requested(Target, Call, Timeout) ->
     %% Created here, so that `receive' skips the messages that are already in the mailbox.
     Token = make_ref(),
     case py_nif:request_submit_unmonitored(Token, Target, Call) of
@@ -825,6 +832,7 @@ left(Timeout) -> Timeout - ?AT_ONCE.
 -spec submit_to(py_nif:request_target(), py_nif:call()) -> {ok, task()} | {error, reason()}.
 submit_to(Target, Call) ->
     Token = make_ref(),
+    ok = py_telemetry:submitted(submit, Target, Call),
     case submit_request(Token, Target, Call) of
         {ok, Request} ->
             {ok, #py_task{token = Token, owner = self(), request = Request}};

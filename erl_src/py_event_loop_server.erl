@@ -90,10 +90,14 @@ start(Token, Options) ->
             Answer
     end.
 
-started_as(true, State) ->
-    ok = py_nif:python_loop_set_default(State#state.loop),
-    {ok, State};
-started_as(false, State) ->
+started_as(IsDefault, #state{name = Name} = State) ->
+    ok =
+        case IsDefault of
+            true -> py_nif:python_loop_set_default(State#state.loop);
+            false -> ok
+        end,
+    Times = #{system_time => erlang:system_time()},
+    ok = py_telemetry:execute([erlang_loop, loop, start], Times, #{loop => self(), name => Name}),
     {ok, State}.
 
 %% The init code may take any time, and may use the loop, which then needs its keeper.
@@ -168,7 +172,12 @@ report(Left, #state{name = Name, patience = Patience}) ->
 %% A supervisor that shuts us down gives us time to end in order. Otherwise the loop notices our end
 %% by its monitor and ends; waiting callers get their error at once.
 -spec terminate(term(), #state{}) -> ok.
-terminate(Reason, #state{ended = false} = State) when
+terminate(Reason, #state{name = Name} = State) ->
+    ok = end_loop(Reason, State),
+    Times = #{system_time => erlang:system_time()},
+    py_telemetry:execute([erlang_loop, loop, stop], Times, #{loop => self(), name => Name, reason => Reason}).
+
+end_loop(Reason, #state{ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown
 ->
     case py_nif:python_loop_stop(State#state.loop) of
@@ -180,7 +189,7 @@ terminate(Reason, #state{ended = false} = State) when
             Patience = State#state.patience + ?GRACE - ?LOOK,
             wait_ended(erlang:start_timer(Patience, self(), look), State)
     end;
-terminate(_Reason, _State) ->
+end_loop(_Reason, _State) ->
     ok.
 
 wait_ended(Timer, #state{token = Token, timers = Timers} = State) ->

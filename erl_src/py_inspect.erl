@@ -132,8 +132,9 @@
     %% Items sent so far, and items that the consumer wants in addition.
     sent := non_neg_integer(),
     demand := non_neg_integer(),
-    %% The producer waits for demand.
-    waits := boolean()
+    %% The producer waits for demand, and for how long.
+    waits := boolean(),
+    waits_ms := non_neg_integer()
 }.
 
 -type node_view() :: #{
@@ -414,9 +415,10 @@ streams() ->
             age_ms => Age div 1_000_000,
             sent => Sent,
             demand => Demand,
-            waits => Waits
+            waits => Waits,
+            waits_ms => Waited div 1_000_000
         }
-     || {Id, Name, Caller, Consumer, Loop, Age, {Sent, Demand, Waits}} <- py_nif:inspect_streams()
+     || {Id, Name, Caller, Consumer, Loop, Age, {Sent, Demand, Waits, Waited}} <- py_nif:inspect_streams()
     ].
 
 %% @doc As {@link ps/1}, for all loops.

@@ -300,7 +300,8 @@
 -type question() :: reference().
 %% What a question runs.
 -type erlang_call() ::
-    {call, module(), atom(), [term()]}
+    {traced, py_trace:traceparent(), erlang_call()}
+    | {call, module(), atom(), [term()]}
     | {call, node(), module(), atom(), [term()]}
     | {apply, fun(), [term()]}.
 %% A process that owns a loop, or `default': a call thread, and the default loop for coroutines.
@@ -700,10 +701,10 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 -spec request_submit_unmonitored(Token :: reference(), request_target(), call()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit_unmonitored(Token, Target, Call) ->
-    request_submit_unmonitored(Token, Target, Call, group_leader()).
+    request_submit_unmonitored(Token, Target, Call, py_trace:origin()).
 
 %% With the group leader that the code prints to.
--spec request_submit_unmonitored(reference(), request_target(), call(), pid()) ->
+-spec request_submit_unmonitored(reference(), request_target(), call(), py_trace:origin()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit_unmonitored(_Token, _Target, _Call, _Leader) -> erlang:nif_error(not_loaded).
 
@@ -711,7 +712,7 @@ request_submit_unmonitored(_Token, _Target, _Call, _Leader) -> erlang:nif_error(
 
 %% The request has this number in the ledger of its origin.
 %% @private
--spec request_submit_recorded(reference(), request_target(), call(), pid(), ledger(), pos_integer()) ->
+-spec request_submit_recorded(reference(), request_target(), call(), py_trace:origin(), ledger(), pos_integer()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit_recorded(_Token, _Target, _Call, _Leader, _Ledger, _Number) ->
     erlang:nif_error(not_loaded).
@@ -756,10 +757,10 @@ request_monitor(_Request) -> erlang:nif_error(not_loaded).
 -spec request_submit(Token :: reference() | undefined, request_target(), call()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit(Token, Target, Call) ->
-    request_submit(Token, Target, Call, group_leader()).
+    request_submit(Token, Target, Call, py_trace:origin()).
 
 %% With the group leader that the code prints to.
--spec request_submit(reference() | undefined, request_target(), call(), pid()) ->
+-spec request_submit(reference() | undefined, request_target(), call(), py_trace:origin()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
 request_submit(_Token, _Target, _Call, _Leader) -> erlang:nif_error(not_loaded).
 
@@ -788,10 +789,10 @@ request_is_open(_Request) -> erlang:nif_error(not_loaded).
 -spec stream_submit(request_target(), call(), To :: pid(), Demand :: non_neg_integer()) ->
     {ok, request()} | {error, not_started | overload | loop_down | noproc}.
 stream_submit(Target, Call, To, Demand) ->
-    stream_submit(Target, Call, To, Demand, group_leader()).
+    stream_submit(Target, Call, To, Demand, py_trace:origin()).
 
 %% With the group leader that the code prints to.
--spec stream_submit(request_target(), call(), pid(), non_neg_integer(), Leader :: pid()) ->
+-spec stream_submit(request_target(), call(), pid(), non_neg_integer(), py_trace:origin()) ->
     {ok, request()} | {error, not_started | overload | loop_down | noproc}.
 stream_submit(_Target, _Call, _To, _Demand, _Leader) -> erlang:nif_error(not_loaded).
 
@@ -1090,7 +1091,12 @@ inspect_calls() -> erlang:nif_error(not_loaded).
             Consumer :: pid(),
             Loop :: pos_integer() | undefined,
             Time :: non_neg_integer(),
-            {Sent :: non_neg_integer(), Demand :: non_neg_integer(), Waits :: boolean()}
+            {
+                Sent :: non_neg_integer(),
+                Demand :: non_neg_integer(),
+                Waits :: boolean(),
+                WaitedNs :: non_neg_integer()
+            }
         }
     ].
 inspect_streams() -> erlang:nif_error(not_loaded).

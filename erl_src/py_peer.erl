@@ -84,6 +84,7 @@ init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
             #state{agent = Agent, guard = Guard, ledger = Ledger} = Up,
             _ = [Guard ! {py_watch, Agent} || is_pid(Guard)],
             ok = py_remote:register(Agent, Guard, Ledger),
+            ok = happened(start, Up, #{}),
             {ok, Up};
         {error, Reason} ->
             {stop, Reason}
@@ -331,7 +332,12 @@ stop_process(#state{process = #{os_pid := OsPid}, agent = Agent} = State) ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(Reason, State) ->
     ok = end_process(Reason, State),
+    ok = happened(stop, State, #{reason => Reason}),
     py_remote:unregister().
+
+happened(What, #state{name = Name, node = Node}, Metadata) ->
+    Peer = Metadata#{loop => self(), name => Name, node => Node},
+    py_telemetry:execute([erlang_loop, peer, What], #{system_time => erlang:system_time()}, Peer).
 
 end_process(Reason, #state{agent = Agent, ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown

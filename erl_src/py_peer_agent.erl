@@ -479,6 +479,10 @@ replies_of_its_end(State) ->
 
 %% Output
 
+%% With the trace of the caller.
+leader({Leader, Trace}, State) ->
+    {Here, State1} = leader(Leader, State),
+    {{Here, Trace}, State1};
 leader(Leader, State) when node(Leader) =:= node() ->
     {Leader, State};
 leader(Leader, #state{leaders = Leaders} = State) ->

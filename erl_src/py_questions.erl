@@ -79,7 +79,7 @@ handle_info(Message, State) ->
 run(Question, Call) ->
     case py_nif:question_begin(Question) of
         ok ->
-            try perform(Call) of
+            try py_telemetry:question(Call, fun() -> perform(Call) end) of
                 Value -> py_nif:question_reply(Question, Value)
             catch
                 Class:Reason:Stack -> fail(Question, Class, Reason, Stack)
@@ -93,7 +93,7 @@ run(Question, Call) ->
 -spec cast(py_nif:erlang_call()) -> ok.
 cast(Call) ->
     try
-        _ = perform(Call),
+        _ = py_telemetry:question(Call, fun() -> perform(Call) end),
         ok
     catch
         Class:Reason:Stack ->
@@ -102,6 +102,9 @@ cast(Call) ->
             ])
     end.
 
+perform({traced, Header, Call}) ->
+    ok = py_trace:put(Header),
+    perform(Call);
 perform({call, Module, Function, Args}) ->
     apply(Module, Function, Args);
 perform({apply, Fun, Args}) ->
@@ -118,8 +121,10 @@ fail(Question, Class, Reason, Stack) ->
     py_nif:question_raise(Question, Class, Reason, without_ours(Stack)).
 
 without_ours(Stack) ->
-    [Frame || Frame <- Stack, element(1, Frame) =/= ?MODULE].
+    [Frame || Frame <- Stack, element(1, Frame) =/= ?MODULE, element(1, Frame) =/= py_telemetry].
 
+described({traced, _, Call}) ->
+    described(Call);
 described({call, Module, Function, Args}) ->
     io_lib:format("~tp:~tp/~p", [Module, Function, length(Args)]);
 described({call, Node, Module, Function, Args}) ->

@@ -129,7 +129,7 @@ begin_request(Proxy, Call) ->
                 {'DOWN', Token, process, _, _} -> {error, loop_down}
             after 0 ->
                 Number = next(Request),
-                ok = send(Agent, {py_request, Token, self(), group_leader(), Call, Number}),
+                ok = send(Agent, {py_request, Token, self(), py_trace:origin(), Call, Number}),
                 {ok, Token, Request#py_remote{number = Number}}
             end;
         {error, Reason} ->
@@ -207,7 +207,7 @@ send(Agent, Message) ->
 cast(Proxy, Call) ->
     ok = well_formed(Call),
     case find(Proxy) of
-        {ok, #py_remote{agent = Agent}} -> send(Agent, {py_cast, group_leader(), Call});
+        {ok, #py_remote{agent = Agent}} -> send(Agent, {py_cast, py_trace:origin(), Call});
         {error, Reason} -> {error, Reason}
     end.
 
@@ -266,7 +266,7 @@ stream(Proxy, Call, To, Demand) ->
     case find(Proxy) of
         {ok, _} ->
             Stream = #py_remote_stream{proxy = Proxy, id = make_ref()},
-            case ask(Proxy, {stream, Stream, Stream#py_remote_stream.id, To, group_leader(), Call, Demand}) of
+            case ask(Proxy, {stream, Stream, Stream#py_remote_stream.id, To, py_trace:origin(), Call, Demand}) of
                 ok -> {ok, Stream};
                 {error, badarg} -> error(badarg);
                 {error, Reason} -> {error, Reason}

@@ -44,6 +44,7 @@ start(Target, Call0, Options) ->
     To = maps:get(to, Options, self()),
     Demand = maps:get(demand, Options, 0),
     Call = py_options:with(maps:without([demand, to], Options), Call0),
+    ok = py_telemetry:submitted(stream, Target, Call),
     case py_nif:stream_submit(Target, Call, To, Demand) of
         {error, Reason} ->
             not_here(Reason, Target, Call, To, Demand);

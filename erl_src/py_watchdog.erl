@@ -213,7 +213,14 @@ report(Id, #stuck{owner = Owner, thread = Thread, ms = Ms} = Stuck, Result, Stat
         [name(Id, Owner), Ms, Policy, py_stack_dump:text(Thread, Result)],
         #{loop => Id, owner => Owner, stuck_ms => Ms}
     ),
-    act(Policy, Id, Stuck#stuck{stack = py_stack_dump:stack(Thread, Result)}, State).
+    Stack = py_stack_dump:stack(Thread, Result),
+    ok = py_telemetry:execute([erlang_loop, loop, stuck], lasted(Ms), #{
+        id => Id, loop => Owner, policy => Policy, stack => py_stack_dump:frames(Stack)
+    }),
+    act(Policy, Id, Stuck#stuck{stack = Stack}, State).
+
+lasted(Ms) ->
+    #{duration => erlang:convert_time_unit(Ms, millisecond, native)}.
 
 act(report, _Id, Stuck, _State) ->
     Stuck;
@@ -242,7 +249,8 @@ over(Id, #stuck{owner = Owner, ms = Ms}) ->
     ?LOG_NOTICE(
         "~ts goes on, after more than ~b ms in one turn", [name(Id, Owner), Ms],
         #{loop => Id, owner => Owner}
-    ).
+    ),
+    py_telemetry:execute([erlang_loop, loop, resume], lasted(Ms), #{id => Id, loop => Owner}).
 
 %% A loop can have its own policy. Its process is not stuck, whatever its thread does.
 policy(undefined, Default) ->

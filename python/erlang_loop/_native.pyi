@@ -296,6 +296,12 @@ def _cast(module: str, function: str, args: Sequence[Any], node: str | None, /) 
 def _caller_in(context: Context, /) -> Pid | None:
     """The Erlang process that asked for the code that runs in this context."""
 
+def _caller_trace() -> str | None:
+    """The `traceparent` of the Erlang process that asked for the code that runs."""
+
+def _begin_traces() -> None:
+    """From now on calls to Erlang carry the trace that Python is in."""
+
 def _protect() -> int:
     """`erlang.uninterruptible` begins. Returns a number for `_resume`."""
 

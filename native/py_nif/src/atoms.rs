@@ -133,6 +133,7 @@ rustler::atoms! {
     py_question = "$py_question",
     send,
     throw,
+    traced,
 
     // channels (py_channel)
     full,

@@ -64,6 +64,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calls::_cast, module)?)?;
     module.add_function(wrap_pyfunction!(messages::_send, module)?)?;
     module.add_function(wrap_pyfunction!(origin::_caller_in, module)?)?;
+    module.add_function(wrap_pyfunction!(origin::_caller_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(origin::_begin_traces, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_protect, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_resume, module)?)?;
     module.add_function(wrap_pyfunction!(interrupts::_on_interrupt, module)?)?;

@@ -159,7 +159,7 @@ fn inspect_calls(env: Env<'_>) -> Vec<Term<'_>> {
         .collect()
 }
 
-/// `{Id, Name, Caller, Consumer, Loop | undefined, Nanoseconds, Sent, Demand, Waits}` of each open
+/// `{Id, Name, Caller, Consumer, Loop | undefined, Nanoseconds, {Sent, Demand, Waits, WaitedNanoseconds}}` of each open
 /// stream.
 #[rustler::nif]
 fn inspect_streams(env: Env<'_>) -> Vec<Term<'_>> {
@@ -183,13 +183,18 @@ fn inspect_streams(env: Env<'_>) -> Vec<Term<'_>> {
                 to,
                 credit,
                 waits,
+                waits_since,
                 sent,
                 began,
                 on_loop,
             } = request.stream_reading()?;
             let on_loop = or_undefined(env, on_loop);
             let time = now.saturating_sub(began);
-            let flow = (sent, credit, waits);
+            let waited = match waits {
+                true => now.saturating_sub(waits_since),
+                false => 0,
+            };
+            let flow = (sent, credit, waits, waited);
             let caller = request.origin.caller;
             Some((request.id, &*request.name, caller, to, on_loop, time, flow).encode(env))
         })

@@ -10,7 +10,7 @@ use crate::asyncio::loop_class::class::Loop;
 use crate::convert::Pid;
 use crate::cpython::context;
 use crate::cpython::context_variable::ContextVariable;
-use crate::loops::{Origin, Target};
+use crate::loops::{Origin, Target, begin_traces, traces};
 
 /// The value of the variable.
 #[pyclass(frozen, name = "Origin", module = "erlang_loop._native")]
@@ -31,7 +31,43 @@ pub fn within<R>(py: Python<'_>, origin: &Arc<Origin>, body: impl FnOnce() -> R)
 
 /// As [`within`], until the end of the current context.
 pub fn set(py: Python<'_>, origin: &Arc<Origin>) -> PyResult<()> {
-    enter(py, origin).map(drop)
+    enter(py, origin)?;
+    if let Some(trace) = &origin.trace {
+        // For tracers, which have context variables of their own. Without it the code still runs.
+        if let Err(error) = tracing(py).and_then(|it| it.call_method1("_begin", (&**trace,))) {
+            error.write_unraisable(py, None);
+        }
+    }
+    Ok(())
+}
+
+fn tracing(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("erlang_loop.tracing")
+}
+
+/// The `traceparent` that a call to Erlang carries: that of the span that Python is in, or of the
+/// caller.
+pub fn outgoing_trace(py: Python<'_>) -> Option<String> {
+    if !traces() {
+        return None;
+    }
+    let current = || tracing(py)?.call_method0("traceparent")?.extract();
+    current().unwrap_or_else(|error: PyErr| {
+        error.write_unraisable(py, None);
+        None
+    })
+}
+
+/// The `traceparent` of the process that asked for the code that runs.
+#[pyfunction]
+pub fn _caller_trace(py: Python<'_>) -> Option<String> {
+    current(py)?.trace.as_deref().map(String::from)
+}
+
+/// From now on calls to Erlang carry the trace that Python is in.
+#[pyfunction]
+pub fn _begin_traces() {
+    begin_traces();
 }
 
 fn enter<'py>(py: Python<'py>, origin: &Arc<Origin>) -> PyResult<Bound<'py, PyAny>> {

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use rustler::{Encoder, Env, Term};
 
+use crate::asyncio::origin;
 use crate::atoms;
 use crate::beam::own_env::OwnTerm;
 use crate::convert;
@@ -21,13 +22,19 @@ pub enum Target<'a, 'py> {
 }
 
 impl Target<'_, '_> {
-    /// `{call, ...}` or `{apply, ...}`, as `py_questions` runs it.
+    /// `{call, ...}` or `{apply, ...}`, as `py_questions` runs it; within a trace
+    /// `{traced, Traceparent, Call}`.
     pub fn call(&self, args: &Bound<'_, PyAny>) -> PyResult<OwnTerm> {
         let args = arguments(args)?;
+        let trace = origin::outgoing_trace(args.py());
         OwnTerm::build(|env| -> PyResult<Term<'_>> {
             let args =
                 convert::to_term(env, args.as_any()).map_err(|error| error.within("args"))?;
-            self.encode(env, args)
+            let call = self.encode(env, args)?;
+            Ok(match &trace {
+                None => call,
+                Some(trace) => (atoms::traced(), trace.as_str(), call).encode(env),
+            })
         })
     }
 

@@ -39,7 +39,7 @@ pub use erlang_side::{Receiver, kind_atom};
 pub use keeper::Role;
 pub use loop_thread::LoopThread;
 pub use native_loop::NativeLoop;
-pub use origin::{Origin, Target};
+pub use origin::{Origin, Target, begin_traces, traces};
 pub use polling::PollWait;
 pub use posts::{Posted, Recipient};
 pub use pulse::Pulse;

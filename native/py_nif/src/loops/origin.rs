@@ -1,6 +1,8 @@
-//! Which process asked for the Python code that runs.
+//! Which process asked for the Python code that runs, and for which trace.
 
 use std::sync::Arc;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustler::{Env, LocalPid, Term};
 
@@ -8,9 +10,24 @@ use crate::atoms;
 use crate::beam::names;
 use crate::beam::terms::KeptTerm;
 
+/// Set when the first request with a trace arrives, or when Python asks for it.
+static TRACES: AtomicBool = AtomicBool::new(false);
+
+/// Whether calls to Erlang have to carry their trace.
+pub fn traces() -> bool {
+    // Relaxed: nothing else depends on it, and the thread that reads a trace has seen its request.
+    TRACES.load(Ordering::Relaxed)
+}
+
+pub fn begin_traces() {
+    TRACES.store(true, Ordering::Relaxed);
+}
+
 /// The process that called Python, and its group leader at that moment.
 pub struct Origin {
     pub caller: LocalPid,
+    /// The caller's `traceparent` (`py_trace`).
+    pub trace: Option<Box<str>>,
     leader: KeptTerm,
     /// The leader, if it is a process of this node.
     local: Option<LocalPid>,
@@ -25,10 +42,21 @@ pub enum Target {
 }
 
 impl Origin {
-    /// The origin of the calling process.
+    /// The origin of the calling process: its group leader, or `{Leader, Traceparent}`.
     pub fn new(env: Env<'_>, leader: Term<'_>) -> Arc<Self> {
+        let (leader, trace) = match leader.is_tuple() {
+            false => (leader, None),
+            true => match leader.decode::<(Term<'_>, &str)>() {
+                Ok((leader, trace)) => {
+                    begin_traces();
+                    (leader, Some(trace.into()))
+                }
+                Err(_) => (leader, None),
+            },
+        };
         Arc::new(Origin {
             caller: env.pid(),
+            trace,
             local: leader.decode().ok(),
             leader: KeptTerm::new(leader),
         })

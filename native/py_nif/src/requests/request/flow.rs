@@ -22,8 +22,9 @@ pub struct Flow {
     to: LocalPid,
     /// Items that were requested and not sent yet.
     credit: u64,
-    /// Whether the producer waits for demand.
+    /// Whether the producer waits for demand, and since when (ns).
     waits: bool,
+    waits_since: u64,
     /// How many items were sent, and when the stream began (ns).
     sent: u64,
     began: u64,
@@ -34,6 +35,7 @@ pub struct StreamReading {
     pub to: LocalPid,
     pub credit: u64,
     pub waits: bool,
+    pub waits_since: u64,
     pub sent: u64,
     pub began: u64,
     /// The number of the loop that it runs on.
@@ -46,6 +48,7 @@ impl Flow {
             to,
             credit,
             waits: false,
+            waits_since: 0,
             sent: 0,
             began: now_ns(),
         }
@@ -83,6 +86,7 @@ impl Request {
             to: flow.to,
             credit: flow.credit,
             waits: flow.waits,
+            waits_since: flow.waits_since,
             sent: flow.sent,
             began: flow.began,
             on_loop,
@@ -97,7 +101,10 @@ impl Request {
     /// As [`next`](Self::next); a producer that has to wait is recorded as waiting.
     pub fn wait_for_demand(&self) -> Next {
         self.look(|flow| {
-            flow.waits = true;
+            if !flow.waits {
+                flow.waits = true;
+                flow.waits_since = now_ns();
+            }
             Next::Wait
         })
     }
