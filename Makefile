@@ -89,7 +89,7 @@ docs: build ## Write the API pages of Erlang and Rust
 	@scripts/docs
 
 site: build ## Write the documentation as a static site to _build/site/html
-	@scripts/setup lint
+	@scripts/setup test
 	@scripts/site
 
 clean: ## Remove everything that was built, but not .venv

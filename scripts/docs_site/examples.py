@@ -41,12 +41,14 @@ def run(path: Path) -> str:
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=60,
             check=True,
         )
-    except (subprocess.SubprocessError, OSError) as error:
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{path.name} does not run:\n{error.stderr}") from None
+    except (subprocess.TimeoutExpired, OSError) as error:
         raise SystemExit(f"{path.name} does not run: {error}") from None
     # Pids, ports and times of this run are of no use to a reader.
     return re.sub(r"<0\.\d+\.0>", "<0.123.0>", ended.stdout)
