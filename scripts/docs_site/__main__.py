@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs_site import check, erlang, examples, pages, python
+from docs_site import check, erlang, examples, menu, pages, python
 from docs_site.pages import ROOT
 
 
@@ -21,12 +21,12 @@ def main() -> None:
     shutil.rmtree(to, ignore_errors=True)
     pages.collect(to)
     python.write(to / "api" / "python")
+    menu.write(folder / "mkdocs.yml")
     if "--pages" in sys.argv:
         return
     erlang.write(to / "api" / "erlang")
     elixir(to / "api" / "elixir.md")
     examples.write(to / "examples")
-    shutil.copy(ROOT / "scripts/docs_site/mkdocs.yml", folder)
     mkdocs = folder / "venv" / "bin" / "mkdocs"
     if not mkdocs.exists():
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)

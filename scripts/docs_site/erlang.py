@@ -8,11 +8,21 @@ from pathlib import Path
 
 from docs_site.pages import ROOT
 
-#: What programs call. The other modules are for those who change them: `make docs`.
-MODULES = (
-    *("py", "py_event_loop", "py_event_loop_pool", "py_channel", "py_actor", "py_asgi", "py_env"),
-    *("py_error", "py_calls", "py_doctor", "py_callback_loop", "py_nif"),
-)
+def modules() -> list[str]:
+    """What programs call: the modules with a function that the pages mention. `make docs` has all."""
+    text = "".join(
+        page.read_text(encoding="utf-8")
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        if page.name != "architecture.md"
+    )
+    return [
+        path.stem
+        for path in sorted((ROOT / "erl_src").glob("*.erl"))
+        if re.search(rf"\b{path.stem}:\w+[/(]", text)
+    ]
+
+
+MODULES = modules()
 
 
 def write(to: Path) -> None:
@@ -29,8 +39,8 @@ def write(to: Path) -> None:
         (to / f"{module}.md").write_text(
             f"# {module}\n\n<div style='overflow-x: auto'>{body}</div>\n", encoding="utf-8"
         )
-        summary = re.search(r"<p>(.*?)(?:\.\s|</p>)", body, re.DOTALL)
-        rows.append(f"| [{module}]({module}.md) | {flat(summary[1]) if summary else ''} |")
+        summary = re.search(r'name="description".*?<p>(.*?)(?:\.\s|</p>)', body, re.DOTALL)
+        rows.append(f"| [{module}]({module}.md) | {flat(summary[1].rstrip('.')) if summary else ''} |")
     index = "# Erlang API\n\n| module | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
     (to / "index.md").write_text(index, encoding="utf-8")
 

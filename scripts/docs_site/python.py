@@ -10,7 +10,7 @@ from docs_site.pages import ROOT
 
 PACKAGES = (
     *("erlang", "erlang_asyncio", "erlang_loop", "erlang_loop.asgi", "erlang_loop.callbacks"),
-    *("erlang_loop.files", "erlang_loop.generators", "erlang_loop.http"),
+    *("erlang_loop.files", "erlang_loop.generators", "erlang_loop.http", "erlang_loop.peers"),
 )
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

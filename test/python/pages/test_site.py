@@ -29,11 +29,13 @@ def test_links_lead_to_pages_and_files(pages):
     assert broken == []
 
 
-def test_what_the_menu_names_is_there(pages):
-    menu = (ROOT / "scripts" / "docs_site" / "mkdocs.yml").read_text(encoding="utf-8")
-    named = re.findall(r": (\S+\.md)$", menu, re.MULTILINE)
+def test_the_menu_has_every_page(pages):
+    menu = (pages.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    named = re.findall(r"(?:- |: )(\S+\.md)$", menu, re.MULTILINE)
     generated = {"api/erlang/index.md", "api/elixir.md", "examples/index.md"}
     assert [name for name in named if name not in generated and not (pages / name).exists()] == []
+    assert len(named) == len(set(named))
+    assert {f"docs/{page.name}" for page in (pages / "docs").glob("*.md")} <= set(named)
 
 
 def test_python_api_has_the_public_names(pages):
