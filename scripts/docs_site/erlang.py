@@ -8,6 +8,7 @@ from pathlib import Path
 
 from docs_site.pages import ROOT
 
+
 def modules() -> list[str]:
     """What programs call: the modules with a function that the pages mention. `make docs` has all."""
     text = "".join(
@@ -40,7 +41,8 @@ def write(to: Path) -> None:
             f"# {module}\n\n<div style='overflow-x: auto'>{body}</div>\n", encoding="utf-8"
         )
         summary = re.search(r'name="description".*?<p>(.*?)(?:\.\s|</p>)', body, re.DOTALL)
-        rows.append(f"| [{module}]({module}.md) | {flat(summary[1].rstrip('.')) if summary else ''} |")
+        about = flat(summary[1].rstrip(".")) if summary else ""
+        rows.append(f"| [{module}]({module}.md) | {about} |")
     index = "# Erlang API\n\n| module | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
     (to / "index.md").write_text(index, encoding="utf-8")
 
