@@ -10,7 +10,7 @@ from docs_site.pages import ROOT
 
 
 def modules() -> list[str]:
-    """What programs call: the modules with a function that the pages mention. `make docs` has all."""
+    """What programs call: modules with a function that the pages mention. `make docs` has all."""
     text = "".join(
         page.read_text(encoding="utf-8")
         for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]

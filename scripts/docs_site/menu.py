@@ -1,4 +1,4 @@
-"""The menu of the site: docs/README.md, section by section. mkdocs takes the titles from the pages."""
+"""The menu of the site: docs/README.md, section by section, with the titles of the pages."""
 
 from __future__ import annotations
 
