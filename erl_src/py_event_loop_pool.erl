@@ -66,6 +66,8 @@
     %% The spare ones are the last.
     names :: tuple(),
     size :: pos_integer(),
+    %% Whether the loops are in this process: one that refuses a request does so at once.
+    is_local :: boolean(),
     %% The round-robin counter.
     turns :: atomics:atomics_ref()
 }).
@@ -86,7 +88,7 @@ start_link(#{name := Pool} = Options) when is_atom(Pool), Pool =/= undefined ->
     ok = at_least(1, period, maps:get(period, Options, 10)),
     Names = [loop_name(Pool, N) || N <- lists:seq(1, Size + Spare)],
     case supervisor:start_link({local, Pool}, ?MODULE, Options) of
-        {ok, Pid} -> fill(Pool, Pid, Names, Size);
+        {ok, Pid} -> fill(Pool, Pid, Names, Size, not is_map_key(place, Options));
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
     end;
@@ -104,10 +106,15 @@ at_least(1, Name, Value) ->
 loop_name(Pool, N) ->
     list_to_atom(atom_to_list(Pool) ++ "_" ++ integer_to_list(N)).
 
-fill(Pool, Pid, Names, Size) ->
+fill(Pool, Pid, Names, Size, IsLocal) ->
     case start_all(Pid, Names) of
         ok ->
-            Known = #pool{names = list_to_tuple(Names), size = Size, turns = atomics:new(1, [])},
+            Known = #pool{
+                names = list_to_tuple(Names),
+                size = Size,
+                is_local = IsLocal,
+                turns = atomics:new(1, [])
+            },
             ok = persistent_term:put(?KEY(Pool), Known),
             {ok, Pid};
         {error, Reason} ->
@@ -262,7 +269,7 @@ cast(Pool, Module, Function, Args, Kwargs, Options) ->
         ],
         begin
             Options =:= #{} orelse error(badarg),
-            spread(Pool, now, fun(Loop) ->
+            spread(Pool, 0, fun(Loop, _) ->
                 refused(py_event_loop:cast(Loop, Module, Function, Args, Kwargs))
             end)
         end
@@ -270,9 +277,8 @@ cast(Pool, Module, Function, Args, Kwargs, Options) ->
 
 request_call(Pool, Call, Options) ->
     {Timeout, Rest} = timeout(Options),
-    Until = until(Timeout),
     Sent = py_options:with(Rest, Call),
-    spread(Pool, Until, fun(Loop) -> request(Loop, Sent, Until) end).
+    spread(Pool, Timeout, fun(Loop, Left) -> request(Loop, Sent, Left) end).
 
 timeout(#{} = Options) ->
     {Timeout, Rest} = py_options:take_timeout(Options),
@@ -282,18 +288,18 @@ timeout(Timeout) ->
     py:is_timeout(Timeout) orelse error(badarg),
     {Timeout, #{}}.
 
-until(infinity) -> infinity;
-until(Timeout) -> erlang:monotonic_time(millisecond) + Timeout.
+until(Timeout) when is_integer(Timeout) -> {until, erlang:monotonic_time(millisecond) + Timeout};
+until(Limit) -> Limit.
 
-left(infinity) -> infinity;
-left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).
+left({until, Until}) -> max(0, Until - erlang:monotonic_time(millisecond));
+left(Timeout) -> Timeout.
 
 %% A refused request may go to another loop. The reply to one that was started may be
 %% `{error, loop_down}', too, and is final.
-request(Loop, Call, Until) ->
+request(Loop, Call, Timeout) ->
     case whereis(Loop) of
         undefined -> {refused, loop_down};
-        Pid -> py:request_once(Pid, Call, left(Until))
+        Pid -> py:request_once(Pid, Call, Timeout)
     end.
 
 %% @equiv submit(Pool, Module, Function, Args, #{})
@@ -316,7 +322,7 @@ submit(Pool, Module, Function, Args, Kwargs, Options) ->
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {{options, [return, values]}, Options}
         ],
-        spread(Pool, now, fun(Loop) ->
+        spread(Pool, 0, fun(Loop, _) ->
             refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs, Options))
         end)
     ).
@@ -341,7 +347,7 @@ stream(Pool, Module, Function, Args, Kwargs, Options) ->
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
             {loop_stream_options, Options}
         ],
-        spread(Pool, now, fun(Loop) ->
+        spread(Pool, 0, fun(Loop, _) ->
             refused(py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Options))
         end)
     ).
@@ -367,30 +373,39 @@ loop_info(Name) ->
 
 %% Whose turn it is
 
-%% Tries one loop, and the others if it refuses. If none is up, waits for one until then.
-spread(Pool, Until, Submit) ->
+%% Tries one loop, and the others if it refuses. If none is up, waits for one. `Limit': a timeout,
+%% which has not begun, or the time when it ends. Nearly all requests go to the first loop, at once:
+%% they do without reading the clock.
+spread(Pool, Limit, Submit) ->
     is_atom(Pool) orelse error(badarg),
     case persistent_term:get(?KEY(Pool), undefined) of
+        #pool{is_local = true, names = Names} = Known ->
+            submit_each(Pool, Limit, Submit, Names, first(Known), tuple_size(Names), unavailable);
         #pool{names = Names} = Known ->
-            case submit_each(Submit, Names, first(Known), tuple_size(Names), unavailable) of
-                {error, unavailable} -> later(Pool, Until, Submit);
-                Result -> Result
-            end;
+            Until = until(Limit),
+            submit_each(Pool, Until, Submit, Names, first(Known), tuple_size(Names), unavailable);
         undefined ->
             {error, {no_pool, Pool}}
     end.
 
-submit_each(_Submit, _Names, _N, 0, Refused) ->
+submit_each(Pool, Limit, Submit, _Names, _N, 0, unavailable) ->
+    later(Pool, Limit, Submit);
+submit_each(_Pool, _Limit, _Submit, _Names, _N, 0, Refused) ->
     {error, Refused};
-submit_each(Submit, Names, N, Left, Refused) ->
-    case Submit(element(N, Names)) of
-        {refused, overload} -> submit_each(Submit, Names, next(N, tuple_size(Names)), Left - 1, overload);
-        {refused, loop_down} -> submit_each(Submit, Names, next(N, tuple_size(Names)), Left - 1, Refused);
+submit_each(Pool, Limit, Submit, Names, N, Left, Refused) ->
+    Next = next(N, tuple_size(Names)),
+    case Submit(element(N, Names), left(Limit)) of
+        {refused, overload} ->
+            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, overload);
+        {refused, loop_down} ->
+            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, Refused);
         %% It had not begun there.
         {refused, {peer_down, _}} ->
-            submit_each(Submit, Names, next(N, tuple_size(Names)), Left - 1, Refused);
-        {refused, Reason} -> {error, Reason};
-        Other -> Other
+            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, Refused);
+        {refused, Reason} ->
+            {error, Reason};
+        Other ->
+            Other
     end.
 
 refused({error, {no_loop, _}}) -> {refused, loop_down};
@@ -399,9 +414,10 @@ refused(ok) -> ok;
 refused({ok, _} = Started) -> Started.
 
 %% The supervisor replies after it has replaced a loop, or ends at its restart limit.
-later(_Pool, now, _Submit) ->
+later(_Pool, 0, _Submit) ->
     {error, unavailable};
-later(Pool, Until, Submit) ->
+later(Pool, Limit, Submit) ->
+    Until = until(Limit),
     try gen_server:call(Pool, count_children, left(Until)) of
         _ ->
             %% It may not have noticed the loop's end before it replied.
@@ -417,15 +433,21 @@ later(Pool, Until, Submit) ->
 
 %% With round-robin alone, a blocked loop goes on getting its share: with 4 loops and one coroutine
 %% in 50 that blocks for 20 ms, the 99th percentile of the others was 100 ms, with the better of two
-%% loops 62 ms, with the best of all 46 ms. Reading the load of a loop costs some 300 ns, so the
-%% number of loops compared is limited. Preferring loops that have requests in their queue, which
+%% loops 62 ms, with the best of all 46 ms. Reading the load of a loop takes time, so the number of
+%% loops compared is limited. Preferring loops that have requests in their queue, which
 %% are awake, saved a tenth of the processor time, and was not worth it.
 first(#pool{names = {_}}) ->
     1;
-first(#pool{size = Size, turns = Turns} = Pool) ->
+first(#pool{names = Names, size = Size, turns = Turns} = Pool) ->
     N = atomics:add_get(Turns, 1, 1) rem Size + 1,
-    {Up, Load} = load(N, Pool),
-    better(next(N, Size), Pool, min(?LOOKS, Size) - 1, Up, Load).
+    Count = min(?LOOKS, Size),
+    case py_nif:python_loop_least(Names, N, Count, Size) of
+        0 ->
+            {Up, Load} = load(N, Pool),
+            better(next(N, Size), Pool, Count - 1, Up, Load);
+        Least ->
+            Least
+    end.
 
 better(_N, _Pool, _Left, Best, 0) ->
     Best;

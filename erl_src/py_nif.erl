@@ -87,6 +87,7 @@
     python_loop_stop/1,
     python_loop_steps/1,
     python_loop_of/1,
+    python_loop_least/4,
     python_loop_owners/0,
     loop_lag/1,
     python_loop_threads/1,
@@ -231,6 +232,7 @@
     python_loop_stop/1,
     python_loop_steps/1,
     python_loop_of/1,
+    python_loop_least/4,
     python_loop_owners/0,
     loop_lag/1,
     watchdog_prepare/0,
@@ -868,6 +870,12 @@ python_loop_steps(_LoopRef) -> erlang:nif_error(not_loaded).
 -spec python_loop_of(pid()) ->
     {ok, Queued :: non_neg_integer(), Waiting :: non_neg_integer()} | {error, loop_down}.
 python_loop_of(_Owner) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec python_loop_least(
+    Names :: tuple(), First :: pos_integer(), Count :: non_neg_integer(), Size :: pos_integer()
+) -> non_neg_integer().
+python_loop_least(_Names, _First, _Count, _Size) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec python_loop_owners() -> [pid()].

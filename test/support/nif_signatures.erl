@@ -94,6 +94,7 @@ all() ->
         python_loop_stop => [loop],
         python_loop_steps => [loop],
         python_loop_of => [pid],
+        python_loop_least => [term, size, size, size],
         loop_lag => [pid],
         watchdog_look => [size],
         calls_monitor => [bool],

@@ -1,11 +1,12 @@
 //! Loops that Erlang starts and Python runs: see `py_event_loop_server`.
 
 use event_loop::WaitPolicy;
-use rustler::{Encoder, Env, LocalPid, NifResult, Term};
+use rustler::{Atom, Encoder, Env, LocalPid, NifResult, Term};
 
 use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
+use crate::beam::terms::Elements;
 use crate::cpython::process::main_thread;
 use crate::error::Error;
 use crate::loops::Origin;
@@ -181,6 +182,49 @@ fn python_loop_of(env: Env<'_>, owner: LocalPid) -> Term<'_> {
         }
         None => (atoms::error(), atoms::loop_down()).encode(env),
     }
+}
+
+/// Of `count` loops of a tuple with their names, from `first` on and around its first `size`, the
+/// one with the fewest requests, or the first that has none. 0: one of them is not up, or is not in
+/// this process.
+#[rustler::nif]
+fn python_loop_least(
+    env: Env<'_>,
+    names: Term<'_>,
+    first: usize,
+    count: usize,
+    size: usize,
+) -> NifResult<usize> {
+    let names = Elements::of(names).ok_or(rustler::Error::BadArg)?;
+    if !(1..=size).contains(&first) || count > size || size > names.len() {
+        return Err(rustler::Error::BadArg);
+    }
+    let places = (0..count).map(|nth| (first - 1 + nth) % size);
+    let mut owners = Vec::with_capacity(count);
+    for place in places.clone() {
+        let name = names.get(place).ok_or(rustler::Error::BadArg)?;
+        match env.whereis_pid(name.decode::<Atom>()?) {
+            Some(pid) => owners.push(pid),
+            None => return Ok(0),
+        }
+    }
+    let Some(loops) = registry::owned_by_each(&owners) else {
+        return Ok(0);
+    };
+    let (mut best, mut least) = (0, usize::MAX);
+    for (place, native) in places.zip(&loops) {
+        let Some(requests) = LoopRequests::of(native) else {
+            return Ok(0);
+        };
+        let load = requests.unanswered_len();
+        if load < least {
+            (best, least) = (place + 1, load);
+        }
+        if load == 0 {
+            break;
+        }
+    }
+    Ok(best)
 }
 
 /// The processes that own a loop.

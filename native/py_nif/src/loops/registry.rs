@@ -2,10 +2,10 @@
 //! another keeper.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 
+use rustc_hash::FxHashMap;
 use rustler::{Env, LocalPid};
 
 use super::{NativeLoop, PollSet, Role};
@@ -15,16 +15,23 @@ use crate::beam::resource::Ref;
 
 #[derive(Default)]
 struct Registry {
-    loops: HashMap<u64, Weak<NativeLoop>>,
+    loops: FxHashMap<u64, Weak<NativeLoop>>,
     /// Loops started by an Erlang process, which identifies the loop in the API.
-    owned: HashMap<LocalPid, u64>,
+    owned: FxHashMap<LocalPid, u64>,
     /// The loop that coroutines of `py:call` run on.
     default_loop: Weak<NativeLoop>,
     default_router: Option<LocalPid>,
     /// Loops that a Python thread closed, by their id: a process has to remove them from the VM's
     /// poller. It was sent a message, but may die before it receives that; the next router looks
     /// here.
-    unreleased: HashMap<u64, Ref<PollSet>>,
+    unreleased: FxHashMap<u64, Ref<PollSet>>,
+}
+
+impl Registry {
+    fn owned_by(&self, pid: &LocalPid) -> Option<Arc<NativeLoop>> {
+        let id = self.owned.get(pid)?;
+        self.loops.get(id).and_then(Weak::upgrade)
+    }
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -71,12 +78,19 @@ pub fn insert_owned(native: &NativeLoop) {
 }
 
 pub fn owned_by(pid: &LocalPid) -> Option<Arc<NativeLoop>> {
+    lock().owned_by(pid)
+}
+
+/// The loops of several owners, under one lock; `None` if one of them has none.
+pub fn owned_by_each(pids: &[LocalPid]) -> Option<Vec<Arc<NativeLoop>>> {
+    // Filled before the lock is released, dropped after it: the last reference may free a loop.
+    let mut found = Vec::with_capacity(pids.len());
     let registry = lock();
-    registry
-        .owned
-        .get(pid)
-        .and_then(|id| registry.loops.get(id))
-        .and_then(Weak::upgrade)
+    for pid in pids {
+        found.push(registry.owned_by(pid));
+    }
+    drop(registry);
+    found.into_iter().collect()
 }
 
 /// The processes that own a loop.

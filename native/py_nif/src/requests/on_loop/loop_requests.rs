@@ -4,7 +4,7 @@
 //! all waiting callers get a reply at once.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use event_loop::inbox::Taken;
@@ -71,6 +71,9 @@ pub struct LoopRequests {
     beside: Inbox<LoopMessage>,
     /// All requests whose callers wait for a reply of this loop. `None` when it has ended.
     waiting: Mutex<Option<FxHashMap<u64, Ref<Request>>>>,
+    /// How many these are, for pools, which read it before each request. Relaxed: written under the
+    /// lock, and outdated when it is read.
+    unanswered: AtomicUsize,
     unmonitored: Unmonitored,
     stop_asked: AtomicBool,
     stop_seen: AtomicBool,
@@ -83,6 +86,7 @@ impl LoopRequests {
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(FxHashMap::default())),
+            unanswered: AtomicUsize::new(0),
             unmonitored: Unmonitored::default(),
             stop_asked: AtomicBool::new(false),
             stop_seen: AtomicBool::new(false),
@@ -120,7 +124,10 @@ impl LoopRequests {
             {
                 return Err((Refused::Overload, message));
             }
-            Some(waiting) => waiting.insert(request.id, request.clone()),
+            Some(waiting) => {
+                waiting.insert(request.id, request.clone());
+                self.unanswered.store(waiting.len(), Ordering::Relaxed);
+            }
             None => return Err((Refused::Down, message)),
         };
         match self.inbox.push(message) {
@@ -157,10 +164,11 @@ impl LoopRequests {
     }
 
     fn forget(&self, id: u64) {
-        let forgotten = self
-            .waiting()
-            .as_mut()
-            .and_then(|waiting| waiting.remove(&id));
+        let forgotten = self.waiting().as_mut().and_then(|waiting| {
+            let forgotten = waiting.remove(&id);
+            self.unanswered.store(waiting.len(), Ordering::Relaxed);
+            forgotten
+        });
         drop(forgotten);
     }
 
@@ -174,7 +182,7 @@ impl LoopRequests {
     }
 
     pub fn unanswered_len(&self) -> usize {
-        self.waiting().as_ref().map_or(0, FxHashMap::len)
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     pub fn queued_len(&self) -> usize {
@@ -240,7 +248,11 @@ impl Requests for LoopRequests {
             return;
         }
         self.inbox.close();
-        let waiting = self.waiting().take();
+        let waiting = {
+            let mut waiting = self.waiting();
+            self.unanswered.store(0, Ordering::Relaxed);
+            waiting.take()
+        };
         for request in waiting.into_iter().flat_map(FxHashMap::into_values) {
             request.fail(sender, atoms::loop_down());
         }
