@@ -39,6 +39,7 @@ start_link() ->
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     ok = py_remote:create_table(),
+    ok = py_lint:create_table(),
     %% A router killed ten times in ten seconds loses nothing and is no reason to end the
     %% application; one that cannot start at all fails more often than this within a second.
     Flags = #{strategy => one_for_one, intensity => 30, period => 10},

@@ -61,7 +61,7 @@ init([]) ->
     end.
 
 options() ->
-    Defaults = #{port => 4040, ip => {127, 0, 0, 1}, read_only => false},
+    Defaults = #{port => 4040, ip => {127, 0, 0, 1}, read_only => false, token => undefined},
     case {py_settings:value(dashboard), os:getenv("ERLANG_LOOP_DASHBOARD")} of
         {Options, _} when is_map(Options) -> maps:merge(Defaults, Options);
         {undefined, Unset} when Unset =:= false; Unset =:= "" -> none;
@@ -93,10 +93,10 @@ listen(Ip, Port) ->
         {send_timeout_close, true}
     ]).
 
-listening({ok, Socket}, #{ip := Ip, read_only := ReadOnly}) ->
+listening({ok, Socket}, #{ip := Ip, read_only := ReadOnly, token := Chosen}) ->
     process_flag(trap_exit, true),
     {ok, Port} = inet:port(Socket),
-    Token = token(),
+    Token = token(Chosen),
     Url = unicode:characters_to_binary(["http://", host(Ip), $:, integer_to_list(Port), "/?token=", Token]),
     ?LOG_NOTICE("dashboard: ~ts", [Url]),
     %% Cookies do not depend on the port: two nodes of one machine need two names.
@@ -115,7 +115,9 @@ host(Ip) when tuple_size(Ip) =:= 8 -> [$[, inet:ntoa(Ip), $]];
 host(Ip) -> inet:ntoa(Ip).
 
 %% 192 bits from the system: OTP's crypto need not be installed.
-token() ->
+token(Chosen) when Chosen =/= undefined ->
+    iolist_to_binary(Chosen);
+token(undefined) ->
     {ok, Device} = file:open("/dev/urandom", [read, raw, binary]),
     {ok, <<Number:192>>} = file:read(Device, 24),
     ok = file:close(Device),
@@ -136,6 +138,7 @@ accept(Server, Listening, Access) ->
     case gen_tcp:accept(Listening) of
         {ok, Socket} ->
             Server ! {accepted, self()},
+            ok = py_observed:label({py_dashboard, connection}),
             py_dashboard_http:serve(Socket, Access);
         {error, closed} ->
             ok;

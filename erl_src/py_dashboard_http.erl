@@ -115,7 +115,12 @@ is_own_host(Host) ->
 is_address(Name) ->
     element(1, inet:parse_strict_address(Name)) =:= ok.
 
-%% With the token in the URL once, and then with the cookie.
+%% With the token in the URL once, and then with the cookie; a scraper of metrics has it in a header.
+entry(#{headers := #{<<"authorization">> := <<"Bearer ", Token/binary>>}, path := <<"/metrics">>}, #{token := Right}) ->
+    case is_same(Token, Right) of
+        true -> known;
+        false -> refused
+    end;
 entry(#{query := #{<<"token">> := Token}}, #{token := Right}) ->
     case is_same(Token, Right) of
         true -> new;
@@ -152,6 +157,7 @@ entered(Socket, known, Route, Request, Access) ->
 route(<<"GET">>, <<"/">>) -> {ok, page};
 route(<<"GET">>, <<"/api/view">>) -> {ok, view};
 route(<<"GET">>, <<"/api/events">>) -> {ok, events};
+route(<<"GET">>, <<"/metrics">>) -> {ok, metrics};
 route(<<"POST">>, <<"/api/cancel">>) -> {ok, cancel};
 route(<<"GET">>, Path) ->
     case file(Path) of
@@ -175,6 +181,9 @@ routed(Socket, {file, File}, _, _) ->
     send_file(Socket, File);
 routed(Socket, view, #{query := Query}, Access) ->
     reply(Socket, 200, json(), py_dashboard_json:encode(py_dashboard_view:view(Query, Access)));
+routed(Socket, metrics, _, _) ->
+    Type = [{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}],
+    reply(Socket, 200, Type, py_metrics:prometheus());
 routed(Socket, events, #{query := Query}, Access) ->
     Type = [{"Content-Type", "text/event-stream"}],
     case gen_tcp:send(Socket, start(200, Type)) of

@@ -2,23 +2,70 @@
 %% the one thing that it changes: a task can be cancelled.
 %%
 %% The query of a view says what is looked at: nothing, `loop', or `loop' and `task'. Identifiers of
-%% loops and tasks are numbers; those that do not exist are an `error' in the view.
+%% loops and tasks are numbers; those that do not exist are an `error' in the view. `node' names a
+%% connected node, which is then asked for the view: the overview has the loops of all of them, peers
+%% included.
 -module(py_dashboard_view).
 
 -include_lib("kernel/include/logger.hrl").
 
 -export([view/2, cancel/1]).
+%% On other nodes.
+-export([summaries/0]).
 
 -type query() :: #{binary() => binary()}.
 
 %% Rows of one list: the browser draws no more, whatever there is.
 -define(ROWS, 60).
 -define(CANCEL_MS, 2000).
+%% For another node: it may list its tasks, which takes up to 400 ms, or be gone.
+-define(NODE_MS, 3000).
 
 -spec view(query(), py_dashboard:access()) -> #{atom() => term()}.
+view(#{<<"node">> := Name} = Query, #{read_only := ReadOnly}) ->
+    Here = maps:remove(<<"node">>, Query),
+    case elsewhere(Name, view, [Here, #{read_only => ReadOnly}]) of
+        {ok, View} -> View;
+        error -> #{error => no_node, node_name => Name, read_only => ReadOnly}
+    end;
 view(Query, #{read_only := ReadOnly}) ->
     View = shown(number(<<"loop">>, Query), number(<<"task">>, Query), Query),
     View#{node_name => node(), read_only => ReadOnly}.
+
+%% Other nodes
+
+%% Calls a function of this module on a connected node.
+elsewhere(Name, Function, Args) ->
+    case [Node || Node <- [node() | nodes(connected)], atom_to_binary(Node) =:= Name] of
+        [Node] ->
+            try
+                {ok, erpc:call(Node, ?MODULE, Function, Args, ?NODE_MS)}
+            catch
+                %% It has just gone, or does not run this application.
+                _:_ -> error
+            end;
+        [] ->
+            error
+    end.
+
+%% @doc The loops of this node, as the overview of another one shows them.
+-spec summaries() -> [#{atom() => term()}].
+summaries() ->
+    [(summary(Loop))#{node => node()} || Loop <- py_inspect:loops()].
+
+%% Nodes without this application are left out. One that does not reply in time has no loops.
+others() ->
+    Nodes = nodes(connected),
+    Replies = erpc:multicall(Nodes, ?MODULE, summaries, [], ?NODE_MS),
+    lists:append([other(Node, Reply) || {Node, Reply} <- lists:zip(Nodes, Replies)]).
+
+other(Node, {ok, Loops}) -> [{Node, up, Loops}];
+other(_, {error, {exception, undef, _}}) -> [];
+other(Node, _) -> [{Node, unreachable, []}].
+
+node_row({Node, State, Loops}) ->
+    Stuck = length([stuck || #{state := stuck} <- Loops]),
+    #{name => Node, state => State, loops => length(Loops), stuck => Stuck}.
 
 shown(undefined, _, Query) -> overview(page(Query));
 shown(Id, undefined, Query) -> with_loop(Id, fun(Loop) -> loop(Loop, Query) end);
@@ -39,7 +86,8 @@ page(Query) ->
 %% All loops
 
 overview(From) ->
-    Loops = py_inspect:loops(),
+    Nodes = [{node(), up, summaries()} | others()],
+    Loops = lists:append([Each || {_, _, Each} <- Nodes]),
     Ordered = lists:sort(fun(One, Other) -> rank(One) =< rank(Other) end, Loops),
     Calls = py_inspect:calls(),
     Streams = py_inspect:streams(),
@@ -49,16 +97,17 @@ overview(From) ->
         unanswered => lists:sum([Count || #{unanswered := Count} <- Loops]),
         from => From,
         total => length(Loops),
-        loops => [summary(Loop) || Loop <- rows(Ordered, From)],
+        loops => rows(Ordered, From),
+        nodes => [node_row(Each) || Each <- Nodes],
+        lints => rows(py_lint:find(#{kinds => [never_awaited, never_retrieved, no_demand, near_limit]}), 0),
         calls => rows(Calls, 0),
         all_calls => length(Calls),
         streams => rows(Streams, 0),
         all_streams => length(Streams)
     }.
 
-%% Stuck ones first, then by their numbers.
-rank(#{state := stuck, id := Id}) -> {0, Id};
-rank(#{id := Id}) -> {1, Id}.
+%% Stuck ones first, then those of this node, by their numbers.
+rank(#{state := State, node := Node, id := Id}) -> {State =/= stuck, Node =/= node(), Node, Id}.
 
 rows(List, From) when From >= length(List) -> [];
 rows(List, From) -> lists:sublist(List, From + 1, ?ROWS).
@@ -169,6 +218,11 @@ in_full(#{id := Id, awaited_by := Awaiters} = Task, Tasks) ->
 
 %% @doc Cancels a task. `timeout': its loop is stuck or Python does not run, nothing was cancelled.
 -spec cancel(query()) -> #{result := cancelled | no_task | timeout | failed}.
+cancel(#{<<"node">> := Name} = Query) ->
+    case elsewhere(Name, cancel, [maps:remove(<<"node">>, Query)]) of
+        {ok, Result} -> Result;
+        error -> #{result => failed}
+    end;
 cancel(Query) ->
     Loop = number(<<"loop">>, Query),
     Task = number(<<"task">>, Query),

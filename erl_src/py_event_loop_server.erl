@@ -17,7 +17,7 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([start_link/1, stop/2, stuck_policy/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, format_status/1]).
 
 -record(state, {
     name :: atom(),
@@ -63,6 +63,7 @@ stuck_policy(Loop) ->
 init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Options}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
+    ok = py_observed:label({py_event_loop, Name}),
     Token = erlang:unique_integer(),
     State = fun(Loop) ->
         #state{
@@ -176,6 +177,14 @@ terminate(Reason, #state{name = Name} = State) ->
     ok = end_loop(Reason, State),
     Times = #{system_time => erlang:system_time()},
     py_telemetry:execute([erlang_loop, loop, stop], Times, #{loop => self(), name => Name, reason => Reason}).
+
+%% The state, and the loop with its tasks, which `observer' and crash reports show.
+-spec format_status(gen_server:format_status()) -> gen_server:format_status().
+format_status(#{state := #state{name = Name, patience = Patience}} = Status) ->
+    Shown = (py_observed:loop(self(), Status))#{name => Name, patience => Patience},
+    Status#{state => Shown};
+format_status(Status) ->
+    Status.
 
 end_loop(Reason, #state{ended = false} = State) when
     Reason =:= shutdown; Reason =:= normal; element(1, Reason) =:= shutdown

@@ -9,7 +9,7 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([start_link/2, stop/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2, format_status/1]).
 
 -record(state, {
     id :: term(),
@@ -36,6 +36,7 @@ stop(Worker) ->
 init({Id, LoopRef}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
+    ok = py_observed:label({?MODULE, Id}),
     case py_nif:event_loop_set_worker(LoopRef, self()) of
         ok -> {ok, #state{id = Id, loop = LoopRef}};
         %% A loop that was closed before its worker started is not a crash.
@@ -63,6 +64,18 @@ handle_info(Message, #state{id = Id, timers = Timers} = State) ->
             ?LOG_WARNING("py_event_worker ~p: unknown message ~p", [Id, Message]),
             {noreply, State}
     end.
+
+%% With the loop and its tasks.
+-spec format_status(gen_server:format_status()) -> gen_server:format_status().
+format_status(#{state := #state{id = Id, loop = LoopRef}} = Status) ->
+    Shown =
+        case py_nif:event_loop_info(LoopRef) of
+            {ok, #{id := Number}} -> py_observed:loop(Number, Status);
+            _ -> #{loop => gone, tasks => unknown}
+        end,
+    Status#{state => Shown#{id => Id}};
+format_status(Status) ->
+    Status.
 
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, #state{loop = LoopRef}) ->

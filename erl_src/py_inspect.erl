@@ -17,6 +17,7 @@
 -compile({no_auto_import, [node/0]}).
 
 -export([loops/0, loop/1, tasks/1, calls/0, streams/0, node/0]).
+-export([last_tasks/1]).
 -export([ps/0, ps/1, tree/0, tree/1]).
 %% A process of its own.
 -export([ask_and_exit/1]).
@@ -63,6 +64,9 @@
     %% Requests that the loop has not taken yet, and all without a reply.
     queued := non_neg_integer(),
     unanswered := non_neg_integer(),
+    %% The options `max_queue' and `max_tasks' of the loop. `undefined': it takes no requests.
+    max_queued := pos_integer() | undefined,
+    max_unanswered := pos_integer() | undefined,
     %% How long its thread has waited for the GIL after it was woken: altogether, and at most.
     gil_wait_us := non_neg_integer(),
     longest_gil_wait_us := non_neg_integer(),
@@ -89,6 +93,8 @@
     %% of those that they await.
     caller := pid() | undefined,
     caller_name := atom(),
+    %% What the caller says that it is: `proc_lib:set_label/1' of OTP 27.
+    caller_label := term(),
     %% The number of the request that started it.
     request := pos_integer() | undefined,
     %% For how long it has existed; of tasks that no request started, since it was listed first.
@@ -113,6 +119,7 @@
     name := binary(),
     caller := pid(),
     caller_name := atom(),
+    caller_label := term(),
     age_ms := non_neg_integer(),
     thread := integer(),
     %% It waits for Erlang (`erlang.call').
@@ -218,7 +225,7 @@ view(#{id := Id, owner := Owner, in_turn := InTurn} = Reading, After, Stacks) ->
             {_, false} -> running
         end,
     Stack = [py_stack_dump:frames(maps:get(Id, Stacks, [])) || State =:= stuck],
-    Kept = maps:with([id, kind, thread, ready, timers, fds, queued, unanswered, keeper, counters], Reading),
+    Kept = maps:with([id, kind, thread, ready, timers, fds, queued, unanswered, max_queued, max_unanswered, keeper, counters], Reading),
     Kept#{
         pid => Owner,
         name => name(Owner),
@@ -270,6 +277,17 @@ name(Pid) when is_pid(Pid), node(Pid) =:= erlang:node() ->
 name(_) ->
     undefined.
 
+%% Before OTP 27 processes have no labels.
+label(Pid) when is_pid(Pid), node(Pid) =:= erlang:node() ->
+    try process_info(Pid, label) of
+        {label, Label} -> Label;
+        undefined -> undefined
+    catch
+        error:badarg -> undefined
+    end;
+label(_) ->
+    undefined.
+
 %% @doc The tasks of a loop. `{error, timeout}': the loop is stuck, and its tasks were never listed
 %% before.
 -spec tasks(which()) -> {ok, tasks()} | {error, {no_loop, which()} | timeout}.
@@ -277,6 +295,14 @@ tasks(Which) ->
     case ?EXPLAINED([{loop, Which}], id(Which)) of
         undefined -> {error, {no_loop, Which}};
         Id -> listed(Which, Id)
+    end.
+
+%% @doc The last list of a loop's tasks, with its age, without asking for a new one.
+-spec last_tasks(which()) -> {ok, tasks()} | {error, {no_loop, which()} | timeout}.
+last_tasks(Which) ->
+    case ?EXPLAINED([{loop, Which}], id(Which)) of
+        undefined -> {error, {no_loop, Which}};
+        Id -> last(Id, false)
     end.
 
 listed(Which, Id) ->
@@ -350,6 +376,7 @@ task({Id, Name, State, Cancelling, Coroutine, Stack, AwaitedBy, Caller, Request,
         awaited_by => AwaitedBy,
         caller => or_undefined(Caller),
         caller_name => undefined,
+        caller_label => undefined,
         request => or_undefined(Request),
         age_ms => Age,
         age_is_exact => IsExact,
@@ -365,7 +392,7 @@ callers(Tasks) ->
     [
         begin
             Caller = caller([Id], ById, #{}),
-            Task#{caller := Caller, caller_name := name(Caller)}
+            Task#{caller := Caller, caller_name := name(Caller), caller_label := label(Caller)}
         end
      || #{id := Id} = Task <- Tasks
     ].
@@ -392,6 +419,7 @@ calls() ->
             name => Name,
             caller => Caller,
             caller_name => name(Caller),
+            caller_label => label(Caller),
             age_ms => Age div 1_000_000,
             thread => Thread,
             is_outside => IsOutside,

@@ -3,7 +3,7 @@
 %% print. See `py_inspect:ps/1' and `py_inspect:tree/1'.
 -module(py_inspect_text).
 
--export([table/1, tree/1]).
+-export([table/1, tree/1, lint/1]).
 
 -type task() :: py_inspect:task().
 -type by_id() :: #{pos_integer() => task()}.
@@ -134,6 +134,24 @@ below(Prefix, false) -> [Prefix, "│   "].
 %% A name can be any text.
 one_line(Text) ->
     re:replace(Text, "[\\x{0}-\\x{1f}\\x{7f}]", "?", [global, unicode, {return, binary}]).
+
+%% @doc A line that begins with the place, as compilers print it.
+-spec lint(py_lint:lint()) -> unicode:chardata().
+lint(#{kind := Kind, name := Name, loop := Loop, file := File, line := Line, for_ms := For, count := Count}) ->
+    [
+        [[one_line(File), $:, integer_to_binary(Line), ": "] || File =/= undefined],
+        [said(Kind), ": ", one_line(io_lib:format("~ts", [Name]))],
+        [io_lib:format(", loop ~b", [Loop]) || Loop =/= undefined],
+        [io_lib:format(", ~b ms", [For]) || For =/= undefined],
+        [io_lib:format(", ~b times", [Count]) || Count > 1]
+    ].
+
+said(no_yield) -> "does not yield";
+said(long_wait) -> "waits for long";
+said(never_awaited) -> "coroutine was never awaited";
+said(never_retrieved) -> "exception was never retrieved";
+said(no_demand) -> "stream without demand";
+said(near_limit) -> "near its limit of requests".
 
 -spec by_id([task()]) -> by_id().
 by_id(Tasks) ->

@@ -15,7 +15,7 @@
 -spec prometheus() -> binary().
 prometheus() ->
     Loops = [Loop || #{kind := python} = Loop <- py_inspect:loops()],
-    unicode:characters_to_binary([turns(Loops), lists:map(fun(Of) -> of_loops(Of, Loops) end, loop_metrics()), calls()]).
+    unicode:characters_to_binary([turns(Loops), lists:map(fun(Of) -> of_loops(Of, Loops) end, loop_metrics()), calls(), node_metrics()]).
 
 turns(Loops) ->
     metric("erlang_loop_turn_duration_seconds", "histogram", "How long the turns of a loop take.", [
@@ -43,6 +43,8 @@ loop_metrics() ->
         {"erlang_loop_gil_wait_seconds_total", "counter",
             "How long the thread of a loop has waited for the GIL after it was woken.",
             fun(#{gil_wait_us := Us}) -> Us / 1.0e6 end},
+        {"erlang_loop_longest_gil_wait_seconds", "gauge", "The longest of these times.",
+            fun(#{longest_gil_wait_us := Us}) -> Us / 1.0e6 end},
         {"erlang_loop_stuck", "gauge", "1 while a loop is in one turn for longer than stuck_after.", fun
             (#{state := stuck}) -> 1;
             (#{}) -> 0
@@ -70,6 +72,21 @@ calls() ->
             {queued, "erlang_loop_queued_calls", "gauge", "Calls that wait for a thread."},
             {abandoned, "erlang_loop_abandoned_calls", "gauge", "Calls that run although their callers have gone."},
             {ended, "erlang_loop_calls_total", "counter", "Calls that have ended."}
+        ]
+    ].
+
+node_metrics() ->
+    Streams = py_inspect:streams(),
+    #{memory := #{erlang := Erlang, process := Process}} = py_inspect:node(),
+    Waiting = length([waits || #{waits := true} <- Streams]),
+    [
+        metric(Name, "gauge", Help, [{"", [], Value}])
+     || {Name, Help, Value} <- [
+            {"erlang_loop_peers", "Peers, and loops on other nodes, that are up.", length(py_remote:proxies())},
+            {"erlang_loop_streams", "Streams that have not ended.", length(Streams)},
+            {"erlang_loop_waiting_streams", "Those of them whose producers wait for demand.", Waiting},
+            {"erlang_loop_erlang_memory_bytes", "What the Erlang VM has allocated.", Erlang},
+            {"erlang_loop_resident_memory_bytes", "What the operating system process occupies.", Process}
         ]
     ].
 

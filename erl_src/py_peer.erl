@@ -78,6 +78,7 @@ shutdown(Patience) ->
 init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
+    ok = py_observed:label({py_peer, Name}),
     State = #state{name = Name, patience = Patience, node = node()},
     case start(Where, Options, State) of
         {ok, Up} ->

@@ -149,7 +149,19 @@ checked(_, _) -> wrong.
 is_dashboard_option({port, Port}) -> is_integer(Port) andalso Port >= 0 andalso Port < 65536;
 is_dashboard_option({ip, Ip}) -> inet:is_ip_address(Ip);
 is_dashboard_option({read_only, Value}) -> is_boolean(Value);
+is_dashboard_option({token, Value}) -> is_token(Value);
 is_dashboard_option(_) -> false.
+
+%% It is part of a URL and of a cookie.
+is_token(Value) when is_list(Value); is_binary(Value) ->
+    try
+        re:run(Value, "^[A-Za-z0-9_-]{16,256}$", [{capture, none}, dollar_endonly]) =:= match
+    catch
+        %% A list that is no text.
+        error:badarg -> false
+    end;
+is_token(_) ->
+    false.
 
 right(true, Value) -> {ok, Value};
 right(false, _) -> wrong.
@@ -161,7 +173,7 @@ must_be(path) -> "a string, a binary, or {priv, Application, Path}";
 must_be(paths) -> "a folder or a list of folders, which are strings, binaries or {priv, Application, Path}";
 must_be(code) -> "Python code as text";
 must_be(loop_options) -> "a map of options of py_event_loop:start_link/1";
-must_be(dashboard) -> "a map with port, ip (a tuple) and read_only (true or false), or undefined";
+must_be(dashboard) -> "a map with port, ip (a tuple), read_only (true or false) and token (16 letters and digits or more), or undefined";
 must_be({one_of, Names}) ->
     [Last | Others] = lists:reverse([atom_to_list(Name) || Name <- Names]),
     [lists:join(", ", lists:reverse(Others)), " or ", Last];

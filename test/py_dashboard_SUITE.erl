@@ -23,7 +23,11 @@
     read_only_cancels_nothing/1,
     a_browser_that_goes_away_leaves_nothing/1,
     a_hundred_browsers/1,
-    it_is_restarted_on_its_port/1
+    it_is_restarted_on_its_port/1,
+    metrics_need_the_token/1,
+    the_token_can_be_chosen/1,
+    loops_of_peers_are_shown/1,
+    a_node_that_dies_is_gone/1
 ]).
 %% Called by logger.
 -export([log/2]).
@@ -32,7 +36,12 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 all() -> cases:of_suite(?MODULE).
 
-init_per_suite(Config) -> called:begin_suite(Config).
+init_per_suite(Config) ->
+    Begun = called:begin_suite(Config),
+    %% For peers; its processes stay.
+    ok = py_peer_node:ensure_distributed(),
+    Begun.
+
 end_per_suite(_Config) -> called:stop().
 init_per_testcase(_Case, Config) -> called:begin_case(Config).
 
@@ -374,6 +383,75 @@ restarted() ->
 closed() ->
     _ = supervisor:terminate_child(erlang_loop_sup, py_dashboard),
     application:set_env(erlang_loop, dashboard, undefined).
+
+%% Metrics
+
+metrics_need_the_token(_Config) ->
+    {Port, Token} = Access = started(#{}),
+    {200, Headers, Text} = get(Access, "/metrics"),
+    ?assertEqual("text/plain; version=0.0.4; charset=utf-8", proplists:get_value("content-type", Headers)),
+    is_shown(["\nerlang_loop_peers 0\n", "erlang_loop_streams 0\n"], Text),
+    Bearer = fun(Value) -> element(1, get(Port, "/metrics", [{"Authorization", ["Bearer ", Value]}])) end,
+    ?assertEqual([200, 401, 401], lists:map(Bearer, [Token, ["x", Token], ""])),
+    ?assertMatch({401, _, _}, get(Port, "/metrics", [])),
+    %% The header opens nothing else.
+    ?assertMatch({401, _, _}, get(Port, "/api/view", [{"Authorization", ["Bearer ", Token]}])).
+
+the_token_can_be_chosen(_Config) ->
+    {Port, "a-token-of_16-chars"} = started(#{token => <<"a-token-of_16-chars">>}),
+    ?assertMatch({200, _, _}, get(Port, "/metrics", [{"Authorization", "Bearer a-token-of_16-chars"}])),
+    [
+        begin
+            ok = application:set_env(erlang_loop, dashboard, #{token => Wrong}),
+            ?assertMatch({error, _}, py_settings:find(dashboard))
+        end
+     || Wrong <- ["short", "with spaces in it", "a-token-of_16-chars\n", <<255, 0:200>>, [1114112, a], 7]
+    ].
+
+%% Other nodes
+
+loops_of_peers_are_shown(_Config) ->
+    Access = started(#{}),
+    {Peer, Node} = peer(),
+    {ok, Sleep} = py_event_loop:submit(Peer, asyncio, sleep, [3600]),
+    {200, _, Overview} = get(Access, "/api/view"),
+    Name = atom_to_binary(Node),
+    is_shown(["\"nodes\":[", ["\"node\":\"", Name, "\""]], Overview),
+    [Id] = [Each || #{id := Each, unanswered := 1} <- erpc:call(Node, py_inspect, loops, [])],
+    Query = ["/api/view?", uri_string:compose_query([{"node", Name}, {"loop", integer_to_list(Id)}])],
+    {200, _, OfLoop} = get(Access, Query),
+    is_shown(["asyncio.sleep", ["\"node_name\":\"", Name, "\""]], OfLoop),
+    {ok, #{tasks := [#{id := Task, name := TaskName, request := Request}]}} = erpc:call(Node, py_inspect, tasks, [Id]),
+    Cancel = #{
+        <<"node">> => Name, <<"loop">> => integer_to_binary(Id), <<"task">> => integer_to_binary(Task),
+        <<"name">> => TaskName, <<"request">> => integer_to_binary(Request)
+    },
+    {200, _, <<"{\"result\":\"cancelled\"}">>} = cancel(Access, Cancel),
+    ?assertEqual({error, cancelled}, py:await(Sleep)),
+    {ok, []} = py_event_loop:stop(Peer).
+
+a_node_that_dies_is_gone(_Config) ->
+    Access = started(#{}),
+    {Peer, Node} = peer(),
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    _ = erpc:cast(Node, erlang, halt, [1]),
+    Query = ["/api/view?node=", uri_string:quote(atom_to_list(Node))],
+    %% While it dies, and after that.
+    [?assertMatch({200, _, _}, get(Access, Path)) || _ <- lists:seq(1, 5), Path <- ["/api/view", Query]],
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end,
+    eventually:is(false, fun() -> lists:member(Node, nodes(connected)) end),
+    {200, _, Gone} = get(Access, Query),
+    is_shown(["\"error\":\"no_node\""], Gone),
+    %% A name of a node creates no atom.
+    {200, _, Unknown} = get(Access, "/api/view?node=no_such_node_at_all@nowhere"),
+    is_shown(["\"error\":\"no_node\""], Unknown),
+    ?assertError(badarg, list_to_existing_atom("no_such_node_at_all@" ++ "nowhere")).
+
+peer() ->
+    {ok, Peer} = py_event_loop:start_link(#{place => peer}),
+    {ok, #{node := Node}} = py_event_loop:info(Peer),
+    {Peer, Node}.
 
 %% Loops and tasks
 

@@ -24,7 +24,9 @@
     the_tree_is_that_of_pstree/1,
     tasks_that_await_each_other_are_marked/1,
     the_table_is_that_of_ps/1,
-    metrics_are_prometheus_text/1
+    metrics_are_prometheus_text/1,
+    the_status_of_a_loops_process_shows_its_tasks/1,
+    labels_of_callers_are_shown/1
 ]).
 %% Called in another node.
 -export([stuck/0]).
@@ -364,6 +366,40 @@ metrics_are_prometheus_text(_Config) ->
         ?assert(binary_to_integer(Value("erlang_loop_calls_total ")) >= 0),
         Types = [Line || <<"# TYPE ", _/binary>> = Line <- Lines],
         ?assertEqual(lists:usort(Types), lists:sort(Types))
+    end).
+
+the_status_of_a_loops_process_shows_its_tasks(_Config) ->
+    with_loop(#{name => observed}, fun(Loop) ->
+        {ok, Task} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
+        _ = named(Loop, 1),
+        #{loop := #{name := observed}, tasks := #{tasks := [Shown]}} = status(Loop),
+        ?assertMatch(#{name := <<"asyncio.sleep">>}, Shown),
+        cancelled(Task),
+        %% Also while its thread does not run Python.
+        {ok, _} = py:call(called, hold, []),
+        {ok, Blocked} = py_event_loop:submit(Loop, called, block_loop, []),
+        called:is_blocked(),
+        ?assertMatch(#{loop := #{id := _}, tasks := #{tasks := [_]}}, status(Loop)),
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, <<"released">>}, py:await(Blocked))
+    end).
+
+%% As observer gets it.
+status(Loop) ->
+    {status, Loop, _, [_, _, _, _, Misc]} = sys:get_status(Loop),
+    {data, [{"State", State}]} = lists:last(Misc),
+    State.
+
+labels_of_callers_are_shown(_Config) ->
+    HasLabels = erlang:function_exported(proc_lib, set_label, 1),
+    with_loop(#{name => labelled}, fun(Loop) ->
+        ok = py_observed:label({?MODULE, caller}),
+        {ok, Task} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
+        #{<<"asyncio.sleep">> := #{caller_label := Label}} = named(Loop, 1),
+        Expected = case HasLabels of true -> {?MODULE, caller}; false -> undefined end,
+        ?assertEqual(Expected, Label),
+        HasLabels andalso ?assertEqual({label, {py_event_loop, labelled}}, process_info(Loop, label)),
+        cancelled(Task)
     end).
 
 is_prefix(Start, Text) ->

@@ -1,6 +1,7 @@
-// What is looked at is in the address: #/, #/loop/ID, #/loop/ID/task/ID. Each view is a stream of
+// What is looked at is in the address: #/, #/loop/ID, #/loop/ID/task/ID, and #/node/NAME in front of
+// these for another node. Each view is a stream of
 // events; a new one replaces what is shown and keeps the focus.
-import { el, loopName } from "./element.js";
+import { address, el, lookAt, loopName } from "./element.js";
 import { loop } from "./loop.js";
 import { overview } from "./overview.js";
 import { task } from "./task.js";
@@ -13,8 +14,9 @@ let place = {};
 let typing = null;
 
 function route() {
-  const found = /^#\/loop\/(\d+)(?:\/task\/(\d+))?$/.exec(location.hash);
-  place = { loop: found?.[1], task: found?.[2], from: 0, search: "" };
+  const found = /^#(?:\/node\/([^/]+))?\/loop\/(\d+)(?:\/task\/(\d+))?$/.exec(location.hash);
+  place = { node: found?.[1] && decodeURIComponent(found[1]), loop: found?.[2], task: found?.[3], from: 0, search: "" };
+  lookAt(place.node);
   main.replaceChildren(el("p", { class: "muted" }, "Loading…"));
   watch();
 }
@@ -51,11 +53,17 @@ function show(view) {
 
 function drawn(view) {
   const go = (from) => { place.from = from; watch(); };
-  if (view.error) return [el("h1", {}, "Gone"), el("p", {}, view.error === "no_task" ? "This task has ended." : "This loop has ended.")];
+  if (view.error) return [el("h1", {}, "Gone"), el("p", {}, GONE[view.error])];
   if (place.task) return task(view, confirmCancel);
   if (place.loop) return loop(view, go, place.search, search);
   return overview(view, go);
 }
+
+const GONE = {
+  no_task: "This task has ended.",
+  no_loop: "This loop has ended.",
+  no_node: "This node is not connected, or does not reply.",
+};
 
 function search(text) {
   clearTimeout(typing);
@@ -64,7 +72,7 @@ function search(text) {
 
 function breadcrumb(view) {
   const parts = [el("a", { href: "#/" }, "Overview")];
-  if (view.loop) parts.push(" / ", el("a", { href: `#/loop/${view.loop.id}` }, loopName(view.loop)));
+  if (view.loop) parts.push(" / ", el("a", { href: address(view.loop) }, loopName(view.loop)));
   if (view.task) parts.push(" / ", el("span", { "aria-current": "page" }, view.task.name));
   document.getElementById("path").replaceChildren(...(place.loop ? parts : []));
 }
@@ -73,7 +81,7 @@ function confirmCancel(loopId, { id, name, request }) {
   const dialog = document.getElementById("confirm");
   document.getElementById("confirm-text").textContent = `${name} gets a CancelledError where it waits.`;
   dialog.returnValue = "no";
-  dialog.onclose = () => { if (dialog.returnValue === "yes") cancel({ loop: loopId, task: id, name, request: request ?? "" }); };
+  dialog.onclose = () => { if (dialog.returnValue === "yes") cancel({ ...(place.node && { node: place.node }), loop: loopId, task: id, name, request: request ?? "" }); };
   dialog.showModal();
 }
 

@@ -41,6 +41,13 @@ export function bytes(count) {
   return count ? `${(count / 2 ** 20).toFixed(0)} MiB` : "–";
 }
 
+// The node that is looked at, if it is another one: part of the addresses of its loops.
+let looked = null;
+export const lookAt = (node) => { looked = node ?? null; };
+export function address(loop, node = looked) {
+  return `#${node ? `/node/${encodeURIComponent(node)}` : ""}/loop/${loop.id}`;
+}
+
 export const number = (value) => (value ?? 0).toLocaleString("en");
 export const loopName = (loop) => loop.name ?? (loop.kind === "erlang" ? "Erlang loop" : "Python loop");
 export const caller = (row) => row.caller_name ?? row.caller ?? "–";

@@ -1,5 +1,5 @@
 // One loop: its numbers, how long its turns take, its tasks below those that await them.
-import { badge, caller, duration, el, fact, loopName, micros, number, pager, place, staleness, svg, table } from "./element.js";
+import { address, badge, caller, duration, el, fact, loopName, micros, number, pager, place, staleness, svg, table } from "./element.js";
 
 export function loop(view, go, search, onSearch) {
   const { loop } = view;
@@ -68,7 +68,7 @@ function tasks(view, go, search, onSearch) {
 }
 
 export function taskRow(loop, task) {
-  const link = el("a", { href: `#/loop/${loop}/task/${task.id}`, id: `task-${task.id}` }, task.name);
+  const link = el("a", { href: `${address({ id: loop })}/task/${task.id}`, id: `task-${task.id}` }, task.name);
   const age = task.age_is_exact ? duration(task.age_ms) : `≥ ${duration(task.age_ms)}`;
   return {
     key: task.id,

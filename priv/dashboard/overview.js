@@ -1,5 +1,5 @@
 // All loops of the node, stuck ones first; calls and streams.
-import { badge, bytes, caller, duration, el, fact, loopName, micros, number, pager, place, table } from "./element.js";
+import { address, badge, bytes, caller, duration, el, fact, loopName, micros, number, pager, place, table } from "./element.js";
 
 export function overview(view, go) {
   const { node } = view;
@@ -15,8 +15,10 @@ export function overview(view, go) {
       fact("up", duration(node.uptime_ms))),
     el("section", {}, table("Loops",
       ["loop", "state", "busy", "p50", "p99", "longest", "GIL wait", "ready", "timers", "fds", "requests"],
-      view.loops.map(loopRow)),
+      view.loops.map((loop) => loopRow(loop, view.node_name))),
     pager(view, view.loops.length, go)),
+    view.lints.length ? section("Mistakes", view.lints, view.lints.length, "", ["place", "mistake", "name", "times"], lintRow) : null,
+    view.nodes.length > 1 ? section("Nodes", view.nodes, view.nodes.length, "", ["node", "state", "loops", "stuck"], nodeRow) : null,
     section("Calls on threads", view.calls, view.all_calls, "No plain function is running.",
       ["function", "caller", "age", "state"], callRow),
     section("Streams", view.streams, view.all_streams, "No stream is open.",
@@ -30,19 +32,47 @@ function section(title, rows, total, empty, headings, row) {
   return el("section", {}, table(title + more, headings, rows.map(row)));
 }
 
-function loopRow(loop) {
+function loopRow(loop, here) {
   const { lag } = loop;
-  const link = el("a", { href: `#/loop/${loop.id}`, id: `loop-${loop.id}` }, loopName(loop),
-    el("span", { class: "muted" }, ` ${loop.id}`));
+  const isHere = loop.node === here;
+  const link = el("a", { href: address(loop, isHere ? null : loop.node), id: `loop-${loop.id}${isHere ? "" : `-${loop.node}`}` },
+    loopName(loop), el("span", { class: "muted" }, ` ${loop.id}${isHere ? "" : ` on ${loop.node}`}`));
   const state = [badge(loop.state)];
   if (loop.state === "stuck") {
     state.push(el("span", { class: "where" }, `${duration(loop.in_turn_ms)} in `, place(loop.stack[0])));
   }
   return {
-    key: loop.id,
+    key: isHere ? loop.id : `${loop.node} ${loop.id}`,
     kind: loop.state,
     cells: [link, el("div", { class: "state" }, state), busy(loop.busy_share), ...times(lag), micros(loop.gil_wait_us), number(loop.ready), number(loop.timers),
       number(loop.fds), number(loop.unanswered)],
+  };
+}
+
+function nodeRow(node) {
+  return {
+    key: node.name,
+    kind: node.stuck || node.state !== "up" ? "stuck" : "",
+    cells: [node.name, el("span", { class: `badge ${node.state === "up" ? "idle" : "stuck"}` }, node.state), number(node.loops),
+      number(node.stuck)],
+  };
+}
+
+const MISTAKES = {
+  no_yield: "does not yield",
+  long_wait: "waits for long",
+  never_awaited: "coroutine was never awaited",
+  never_retrieved: "exception was never retrieved",
+  no_demand: "nobody demands from this stream",
+  near_limit: "near its limit of requests",
+};
+
+function lintRow(lint) {
+  return {
+    key: `${lint.kind} ${lint.name} ${lint.file} ${lint.line}`,
+    kind: "",
+    cells: [lint.file ? place(lint) : "–", MISTAKES[lint.kind] + (lint.for_ms === null ? "" : `, ${duration(lint.for_ms)}`),
+      String(lint.name), number(lint.count)],
   };
 }
 

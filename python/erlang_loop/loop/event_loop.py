@@ -13,7 +13,7 @@ from typing import Any
 
 import erlang_loop_fork
 
-from .. import _native, compat
+from .. import _native, compat, lints
 from ..placeholders import named, showable
 from . import nested
 from .blocking import BlockingDetection
@@ -83,6 +83,7 @@ class ErlangEventLoop(
         self._children: Children | None = None
         self._watches_alarm = False
         _loops[self._number] = self
+        lints.install()
 
     @functools.cached_property
     def _watcher(self) -> Any:
@@ -210,6 +211,10 @@ class ErlangEventLoop(
         if handle._source_traceback:
             context["source_traceback"] = handle._source_traceback
         self.call_exception_handler(context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        lints.exception(context)
+        super().call_exception_handler(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         # asyncio asks each for its repr(); an exception has none in the log but its traceback.

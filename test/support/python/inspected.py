@@ -1,6 +1,7 @@
 """What py_inspect_SUITE looks at."""
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Iterator
 
 import called
@@ -124,3 +125,28 @@ def numbers() -> Iterator[int]:
 async def numbers_later() -> AsyncIterator[int]:
     for number in range(1_000_000):
         yield number
+
+
+# ---- mistakes, for py_lint_SUITE: each returns the line that has it ----
+
+
+async def forgets_await() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        child()  # type: ignore[unused-coroutine]
+    return forgets_await.__code__.co_firstlineno + 3
+
+
+async def forgets_exception() -> int:
+    async def fails() -> None:
+        raise KeyError("on purpose")
+
+    asyncio.create_task(fails())  # noqa: RUF006
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return forgets_exception.__code__.co_firstlineno + 2
+
+
+async def forgets_often(count: int) -> None:
+    for _ in range(count):
+        await forgets_exception()

@@ -64,7 +64,7 @@ pub struct RequestLimits {
 }
 
 pub struct LoopRequests {
-    max_unanswered: usize,
+    pub limits: RequestLimits,
     inbox: Inbox<LoopMessage>,
     /// Changes that concern existing requests: at most one demand and few cancellations for each,
     /// never rejected for lack of space.
@@ -82,7 +82,7 @@ pub struct LoopRequests {
 impl LoopRequests {
     pub fn new(limits: RequestLimits) -> Self {
         LoopRequests {
-            max_unanswered: limits.unanswered,
+            limits,
             inbox: Inbox::with_limit(limits.queue),
             beside: Inbox::new(),
             waiting: Mutex::new(Some(FxHashMap::default())),
@@ -119,7 +119,7 @@ impl LoopRequests {
             // An existing request returns from a call thread.
             Some(waiting)
                 if counts
-                    && waiting.len() >= self.max_unanswered
+                    && waiting.len() >= self.limits.unanswered
                     && !waiting.contains_key(&request.id) =>
             {
                 return Err((Refused::Overload, message));
