@@ -423,8 +423,8 @@ loops_of_peers_are_shown(_Config) ->
     is_shown(["asyncio.sleep", ["\"node_name\":\"", Name, "\""]], OfLoop),
     {ok, #{tasks := [#{id := Task, name := TaskName, request := Request}]}} = erpc:call(Node, py_inspect, tasks, [Id]),
     Cancel = #{
-        <<"node">> => Name, <<"loop">> => integer_to_binary(Id), <<"task">> => integer_to_binary(Task),
-        <<"name">> => TaskName, <<"request">> => integer_to_binary(Request)
+        node => Name, loop => integer_to_binary(Id), task => integer_to_binary(Task),
+        name => TaskName, request => integer_to_binary(Request)
     },
     {200, _, <<"{\"result\":\"cancelled\"}">>} = cancel(Access, Cancel),
     ?assertEqual({error, cancelled}, py:await(Sleep)),
