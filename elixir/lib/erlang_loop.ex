@@ -18,24 +18,29 @@ defmodule ErlangLoop do
   ## Options
 
     * `:kwargs` - keyword arguments, a keyword list or a map
-    * `:timeout` - milliseconds or `:infinity`; 5,000 by default. A coroutine is cancelled at its
-      `await`; a plain function cannot be stopped and is logged instead
+    * `:timeout` - milliseconds or `:infinity`; 5,000 by default. Then a coroutine is cancelled at its
+      `await`, and a plain function is interrupted at its next bytecode
     * `:loop` - a loop (`ErlangLoop.Loop`), its name or pid, instead of the default one
     * `:pool` - the name of a pool (`ErlangLoop.Pool`)
     * `:none` - what `None` becomes: `:none` (default) or `nil`
     * `:values` - the forms of values, as in Erlang: `values: [none: :null, non_finite: :atoms,
       namedtuples: :maps]`; see `docs/values.md`
+    * `:return` - `:value` (default), or `:ref`: a reference to the object instead of its value, an
+      `ErlangLoop.Object`
     * `:structs` - whether Python's dates, times, sets and decimals become structs (default): `Date`,
-      `Time`, `NaiveDateTime`, `DateTime` in UTC, `MapSet`, and `Decimal` if that package is there. With
-      `false` they are the tagged tuples of `docs/values.md`. On the way to Python, structs always work
+      `Time`, `NaiveDateTime`, `DateTime` in UTC, `MapSet`, and `Decimal` if that package is there; and
+      references to objects an `ErlangLoop.Object`. With `false` they are the tagged tuples of
+      `docs/values.md`, and plain references. On the way to Python, structs always work
 
   An unknown option raises `ArgumentError`.
   """
 
-  alias ErlangLoop.{Options, PythonError, Stream, Values}
+  alias ErlangLoop.{Object, Options, PythonError, Stream, Values}
 
   @typedoc "A module or a function; a function's name may be dotted: `\"Class.method\"`."
   @type name :: atom | String.t() | charlist
+  @typedoc "What has the function: a module, a namespace, or an object, whose method it is."
+  @type callee :: name | namespace | Object.t()
   @type result :: {:ok, term} | {:error, PythonError.t() | ErlangLoop.Error.t()}
   @type options :: keyword
   @typedoc "See `namespace/1`."
@@ -43,6 +48,7 @@ defmodule ErlangLoop do
 
   @plain %{structs: false}
   @code_options [:loop, :pool, :namespace, :file, :line]
+  @result_options [:return, :none, :values, :structs]
 
   @doc """
   Calls a Python function and waits for its result.
@@ -61,11 +67,12 @@ defmodule ErlangLoop do
       iex> ErlangLoop.call(:json, :loads, ["[null]"], none: nil)
       {:ok, [nil]}
   """
-  @spec call(name, name, [term], options) :: result
+  @spec call(callee, name, [term], options) :: result
   def call(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :none, :values, :structs])
+    options = Options.check(options, [:kwargs, :timeout, :loop, :pool | @result_options])
+    module = callee(module)
     kwargs = options.kwargs
-    given = Map.take(options, [:timeout, :values])
+    given = Map.take(options, [:timeout, :return, :values])
 
     case options do
       %{target: :default} ->
@@ -86,7 +93,7 @@ defmodule ErlangLoop do
       iex> ErlangLoop.call!(:math, :sqrt, [-1])
       ** (ErlangLoop.PythonError) ValueError: math domain error
   """
-  @spec call!(name, name, [term], options) :: term
+  @spec call!(callee, name, [term], options) :: term
   def call!(module, function, args \\ [], options \\ []) do
     value!(call(module, function, args, options))
   end
@@ -96,8 +103,8 @@ defmodule ErlangLoop do
   names of a namespace, and what it assigns is in that namespace afterwards. `await` works outside of
   functions, too.
 
-  Options: `:timeout`, `:none`, `:values`, `:structs`; `:loop`, on which it waits; `:namespace`, see `namespace/1`; `:file` and
-  `:line`, where the code stands, for tracebacks.
+  Options: `:timeout`, `:return`, `:none`, `:values`, `:structs`; `:loop`, on which it waits;
+  `:namespace`, see `namespace/1`; `:file` and `:line`, where the code stands, for tracebacks.
 
       iex> ErlangLoop.eval("n * 7", n: 6)
       {:ok, 42}
@@ -106,9 +113,9 @@ defmodule ErlangLoop do
   """
   @spec eval(String.t(), keyword | map, options) :: result
   def eval(code, variables \\ [], options \\ []) do
-    options = Options.check(options, [:timeout, :none, :values, :structs | @code_options])
+    options = Options.check(options, [:timeout | @result_options ++ @code_options])
     variables = Options.map(:variables, variables)
-    given = Map.take(options, [:timeout, :values, :namespace, :file, :line])
+    given = Map.take(options, [:timeout, :return, :values, :namespace, :file, :line])
 
     case options.target do
       :default -> :py.eval(code, variables, given)
@@ -175,7 +182,7 @@ defmodule ErlangLoop do
 
   @doc "The names in a namespace."
   @spec names(namespace) :: {:ok, [String.t()]} | {:error, Exception.t()}
-  def names(namespace), do: result(:py.names(namespace), @plain)
+  def names(namespace), do: result(:py.names(callee(namespace)), @plain)
 
   @doc """
   Calls a function without waiting and discards the result. The call continues if the calling process
@@ -184,9 +191,10 @@ defmodule ErlangLoop do
       iex> ErlangLoop.cast(:builtins, :len, [[1, 2]])
       :ok
   """
-  @spec cast(name, name, [term], options) :: :ok | {:error, Exception.t()}
+  @spec cast(callee, name, [term], options) :: :ok | {:error, Exception.t()}
   def cast(module, function, args \\ [], options \\ []) do
     options = Options.check(options, [:kwargs, :loop, :pool])
+    module = callee(module)
     kwargs = options.kwargs
 
     case options.target do
@@ -198,14 +206,15 @@ defmodule ErlangLoop do
   end
 
   @doc "Like `cast/4`, but raises the exception."
-  @spec cast!(name, name, [term], options) :: :ok
+  @spec cast!(callee, name, [term], options) :: :ok
   def cast!(module, function, args \\ [], options \\ []) do
     done!(cast(module, function, args, options))
   end
 
   @doc """
   Starts a call and returns an `ErlangLoop.Task` at once. Only the calling process can await it; when
-  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:values`, `:structs`.
+  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:return`, `:none`, `:values`,
+  `:structs`.
 
       iex> {:ok, task} = ErlangLoop.submit(:asyncio, :sleep, [0.01, "done"])
       iex> ErlangLoop.await(task)
@@ -216,12 +225,13 @@ defmodule ErlangLoop do
       iex> error.reason
       :cancelled
   """
-  @spec submit(name, name, [term], options) ::
+  @spec submit(callee, name, [term], options) ::
           {:ok, ErlangLoop.Task.t()} | {:error, Exception.t()}
   def submit(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :loop, :pool, :none, :values, :structs])
+    options = Options.check(options, [:kwargs, :loop, :pool | @result_options])
+    module = callee(module)
     kwargs = options.kwargs
-    given = Map.take(options, [:values])
+    given = Map.take(options, [:return, :values])
 
     case options.target do
       :default -> :py.submit(module, function, args, kwargs, given)
@@ -246,7 +256,7 @@ defmodule ErlangLoop do
   end
 
   @doc "Like `submit/4`, but returns the task or raises."
-  @spec submit!(name, name, [term], options) :: ErlangLoop.Task.t()
+  @spec submit!(callee, name, [term], options) :: ErlangLoop.Task.t()
   def submit!(module, function, args \\ [], options \\ []) do
     value!(submit(module, function, args, options))
   end
@@ -297,8 +307,8 @@ defmodule ErlangLoop do
   the enumeration starts, once for each. Items are sent as far as there is demand, so an endless
   generator never fills the mailbox. When the enumeration ends early, the generator is closed.
 
-  Options: `:kwargs`, `:loop`, `:pool`, `:none`, `:values`, `:structs`; `:demand`, how many items may be in flight (32);
-  `:timeout`, how many milliseconds the next item may take (5,000).
+  Options: `:kwargs`, `:loop`, `:pool`, `:return`, `:none`, `:values`, `:structs`; `:demand`, how many
+  items may be in flight (32); `:timeout`, how many milliseconds the next item may take (5,000).
 
       iex> ErlangLoop.stream(:builtins, :range, [2]) |> Enum.to_list()
       [{:ok, 0}, {:ok, 1}]
@@ -306,9 +316,9 @@ defmodule ErlangLoop do
       iex> error.type
       "builtins.TypeError"
   """
-  @spec stream(name, name, [term], options) :: Enumerable.t()
+  @spec stream(callee, name, [term], options) :: Enumerable.t()
   def stream(module, function, args \\ [], options \\ []) do
-    Stream.new(module, function, args, options, false)
+    Stream.new(callee(module), function, args, options, false)
   end
 
   @doc """
@@ -317,9 +327,9 @@ defmodule ErlangLoop do
       iex> ErlangLoop.stream!(:itertools, :count, [1]) |> Enum.take(3)
       [1, 2, 3]
   """
-  @spec stream!(name, name, [term], options) :: Enumerable.t()
+  @spec stream!(callee, name, [term], options) :: Enumerable.t()
   def stream!(module, function, args \\ [], options \\ []) do
-    Stream.new(module, function, args, options, true)
+    Stream.new(callee(module), function, args, options, true)
   end
 
   @doc """
@@ -336,8 +346,12 @@ defmodule ErlangLoop do
   def value!({:ok, value}), do: value
   def value!({:error, exception}), do: raise(exception)
 
-  defp result({:ok, value}, shape), do: {:ok, Values.from_python(value, shape)}
-  defp result({:error, reason}, _shape), do: {:error, exception(reason)}
+  @doc false
+  def result({:ok, value}, shape), do: {:ok, Values.from_python(value, shape)}
+  def result({:error, reason}, _shape), do: {:error, exception(reason)}
+
+  defp callee(%Object{ref: ref}), do: ref
+  defp callee(module), do: module
 
   defp done(:ok), do: :ok
   defp done({:error, reason}), do: {:error, exception(reason)}

@@ -4,6 +4,7 @@ defmodule ErlangLoop.DocsTest do
 
   doctest ErlangLoop
   doctest ErlangLoop.Loop
+  doctest ErlangLoop.Object
   doctest ErlangLoop.Pool
   doctest ErlangLoop.Sigil
 end

@@ -67,16 +67,17 @@ defmodule ErlangLoop.SigilTest do
     assert place == 3
   end
 
-  test "a value without a form in Erlang is a handle" do
+  test "a value without a form in Erlang is an object" do
     value = ~P"""
     cell = [print]
     cell
     """
 
-    assert is_reference(value) and is_reference(cell)
+    assert %ErlangLoop.Object{} = value
+    assert %ErlangLoop.Object{} = cell
     assert ~P"cell[0] is print" == true
     assert ~P"with open('/dev/null') as file: text = file.read()" == nil
-    assert is_reference(file)
+    assert inspect(file) == "#ErlangLoop.Object<_io.TextIOWrapper>"
     assert text == ""
   end
 

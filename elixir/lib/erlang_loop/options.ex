@@ -3,6 +3,8 @@ defmodule ErlangLoop.Options do
   # Checks the options of the functions of ErlangLoop: whatever is wrong raises ArgumentError before
   # anything is started.
 
+  alias ErlangLoop.Object
+
   @defaults %{kwargs: %{}, timeout: 5000, target: :default, structs: true, demand: 32}
 
   @doc "The options as a map, with defaults; `known` are those that the function has."
@@ -37,9 +39,11 @@ defmodule ErlangLoop.Options do
   defp valid(:none, none) when none in [nil, :none], do: {:values, %{none: none}}
   defp valid(:values, values), do: {:values, map(:values, values)}
   defp valid(:structs, structs) when is_boolean(structs), do: {:structs, structs}
+  defp valid(:return, return) when return in [:value, :ref], do: {:return, return}
   defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}
 
   defp valid(:namespace, namespace) when is_reference(namespace), do: {:namespace, namespace}
+  defp valid(:namespace, %Object{ref: namespace}), do: {:namespace, namespace}
   defp valid(:file, file) when is_binary(file), do: {:file, file}
   defp valid(:line, line) when line in 1..10_000_000, do: {:line, line}
 
@@ -55,6 +59,7 @@ defmodule ErlangLoop.Options do
   defp expected(:pool), do: "the name of a pool"
   defp expected(:none), do: "nil or :none"
   defp expected(:structs), do: "true or false"
+  defp expected(:return), do: ":value or :ref"
   defp expected(:demand), do: "a positive integer"
   defp expected(:namespace), do: "a reference that namespace/1 returned"
   defp expected(:file), do: "a path"

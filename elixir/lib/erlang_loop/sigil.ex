@@ -19,7 +19,7 @@ defmodule ErlangLoop.Sigil do
   variable of Elixir, except for names that begin with `_` or are no variables of Elixir (`N`), and
   what `import`, `def` and `class` define. If the code does not get as far as an assignment, the variable
   keeps its value, or is `nil`. The value of the sigil is that of the last expression, or `nil` if the
-  code ends with something else. A value that has no form in Erlang becomes a handle: a reference that
+  code ends with something else. A value that has no form in Erlang becomes an `ErlangLoop.Object`, which
   is the same Python object when it is sent back. `None` becomes `nil`, as `ErlangLoop` has it by option.
 
       iex> import ErlangLoop.Sigil

@@ -9,7 +9,7 @@ defmodule ErlangLoop.Stream do
   defstruct @enforce_keys
 
   def new(module, function, args, options, raises) do
-    known = [:kwargs, :timeout, :loop, :pool, :none, :values, :structs, :demand]
+    known = [:kwargs, :timeout, :loop, :pool, :return, :none, :values, :structs, :demand]
     options = Options.check(options, known)
 
     %__MODULE__{
@@ -22,11 +22,15 @@ defmodule ErlangLoop.Stream do
   end
 
   @doc "How a call is shown."
+  def calls(object, function) when is_reference(object) do
+    "#{ErlangLoop.Object.type_of(object)}.#{function}"
+  end
+
   def calls(module, function), do: "#{module}.#{function}"
 
   @doc "Starts the function: the state of an enumeration."
   def start(%__MODULE__{module: module, function: function, args: args, options: options}) do
-    window = Map.take(options, [:demand, :values])
+    window = Map.take(options, [:demand, :return, :values])
 
     case options.target do
       :default ->

@@ -1,7 +1,10 @@
 defmodule ErlangLoop.Values do
   @moduledoc false
-  # Values from Python as Elixir has them: structs for what arrives as a tagged tuple. (Structs on
-  # their way to Python need nothing here: the native library knows them.)
+  # Values from Python as Elixir has them: structs for what arrives as a tagged tuple, and for
+  # references to objects. (Structs on their way to Python need nothing here: the native library knows
+  # them.)
+
+  alias ErlangLoop.Object
 
   @doc "The value as the option `:structs` wants it."
   def from_python(value, %{structs: false}), do: value
@@ -19,6 +22,10 @@ defmodule ErlangLoop.Values do
 
   defp convert(map) when is_map(map) and not is_struct(map) do
     Map.new(map, fn {key, value} -> {convert(key), convert(value)} end)
+  end
+
+  defp convert(reference) when is_reference(reference) do
+    if Object.type_of(reference), do: %Object{ref: reference}, else: reference
   end
 
   defp convert(value), do: value

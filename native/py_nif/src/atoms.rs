@@ -202,6 +202,7 @@ rustler::atoms! {
     elixir_decimal = "Elixir.Decimal",
     elixir_map_set = "Elixir.MapSet",
     elixir_naive_date_time = "Elixir.NaiveDateTime",
+    elixir_object = "Elixir.ErlangLoop.Object",
     elixir_time = "Elixir.Time",
     exp,
     hour,

@@ -1,11 +1,13 @@
 //! Structs of Elixir: maps with the key `__struct__`. Dates, times, decimals and sets become the
-//! Python objects that stand for them. Other structs are maps like any other.
+//! Python objects that stand for them, and an `ErlangLoop.Object` (elixir/) the object it refers to.
+//! Other structs are maps like any other.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDate, PyDateTime, PyTime};
 use rustler::{Atom, Encoder, MapIterator, Term};
 
 use super::super::error::ConvertError;
+use super::super::handle;
 use super::super::integers;
 use super::incoming::{Tagged, decimal, is_integer, made, values, zone};
 use crate::atoms;
@@ -23,6 +25,11 @@ pub fn open<'a, 'py>(
     }
     if atoms::elixir_decimal() == name {
         return fields.decimal(py);
+    }
+    if atoms::elixir_object() == name {
+        let object = fields.get(atoms::ref_());
+        let object = object.and_then(|object| handle::to_python(py, object));
+        return Ok(object.map_or(Tagged::No, Tagged::Value));
     }
     let (what, class, parts) = if atoms::elixir_date() == name {
         ("date", py.get_type::<PyDate>(), fields.date())
