@@ -2,7 +2,7 @@
 //! and most get a reply. So the object is created for the first datagram of a peer, and converted
 //! back without parsing.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
@@ -54,7 +54,7 @@ impl Peers {
     }
 
     /// The address of `object`, if it is one of these.
-    pub fn address(&self, object: &Bound<'_, PyAny>) -> Option<Address> {
+    pub fn address(&self, object: &Bound<'_, PyAny>) -> Option<SocketAddr> {
         let py = object.py();
         let tuple = object.cast_exact::<PyTuple>().ok()?;
         let port = tuple.get_borrowed_item(1).ok()?;
@@ -62,7 +62,7 @@ impl Peers {
         self.0.with(py, |peers| {
             let peer = peers.get(place(port))?.as_ref()?;
             let same = peer.object.is(object);
-            same.then(|| Address::of(peer.host.into(), peer.port))
+            same.then(|| SocketAddr::new(peer.host.into(), peer.port))
         })
     }
 }

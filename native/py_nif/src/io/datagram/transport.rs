@@ -18,7 +18,7 @@ use crate::cpython::errors::os_error;
 use crate::cpython::method_calls::{call1, call2};
 use crate::io::stream::writing::write_after_loss;
 use crate::io::stream::written::as_bytes;
-use crate::io::sys::address::Address;
+use crate::io::sys::address::{Address, from_python_v4};
 use crate::io::sys::socket_calls;
 use crate::io::sys::socket_calls::{DATAGRAMS, Stop};
 use crate::io::transports::base::Transport;
@@ -116,14 +116,14 @@ impl DatagramTransport {
             Err(Stop::WouldBlock) => return Ok(false),
             Err(Stop::Failed(code)) => {
                 slf.get()
-                    .tell_protocol(base, os_error(code))
+                    .report_error(base, os_error(code))
                     .or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
                 return Ok(false);
             }
         };
         let is_full = datagrams.len() == DATAGRAMS;
         for (message, from) in datagrams {
-            let given = slf.get().give(base, &message, &from);
+            let given = slf.get().pass_on(base, &message, &from);
             given.or_else(|error| Loop::callback_failed(&owner, base.as_any(), error))?;
             if base.get().closing.get(py) {
                 return Ok(false);
@@ -143,17 +143,14 @@ impl DatagramTransport {
         owner.get().files.read_buffer.with(py, |buffer| {
             let buffer = buffer.get(READ_SIZE);
             if self.family != Family::Internet {
-                let mut from = Address::empty();
-                let length = socket_calls::recv_from(fd, buffer, &mut from)?;
+                let (length, from) = socket_calls::recv_from(fd, buffer)?;
                 return Ok(vec![(PyBytes::new(py, &buffer[..length]), from)]);
             }
-            let mut datagrams = std::array::from_fn(|_| (0, Address::empty()));
-            let count = socket_calls::recv_several(fd, buffer, &mut datagrams)?;
-            let parts = buffer.chunks_exact(READ_SIZE / DATAGRAMS);
-            let received = datagrams.into_iter().zip(parts).take(count);
-            Ok(received
-                .map(|((length, from), part)| (PyBytes::new(py, &part[..length]), from))
-                .collect())
+            let mut received = Vec::with_capacity(DATAGRAMS);
+            socket_calls::recv_several(fd, buffer, |data, from| {
+                received.push((PyBytes::new(py, data), from));
+            })?;
+            Ok(received)
         })
     }
 
@@ -175,7 +172,7 @@ impl DatagramTransport {
                 }
                 Sent::Refused(error) => {
                     this.size.with(py, |size| *size -= length);
-                    this.tell_protocol(base, error)?;
+                    this.report_error(base, error)?;
                 }
             }
         }
@@ -218,7 +215,7 @@ impl DatagramTransport {
         if !Self::has_output(slf)? {
             match this.send(base, &data, addr.as_ref()) {
                 Ok(Sent::Done) => return Ok(()),
-                Ok(Sent::Refused(error)) => return this.tell_protocol(base, error),
+                Ok(Sent::Refused(error)) => return this.report_error(base, error),
                 Ok(Sent::Blocked) => Transport::watch(base, Direction::Write)?,
                 Err(error) => return Transport::fatal(base, error, FATAL),
             }
@@ -242,11 +239,7 @@ impl DatagramTransport {
         let fd = base.get().live_fd(py);
         let sent = match to {
             _ if self.connected => socket_calls::send(fd, data.as_bytes()),
-            Some(to) => match self
-                .peers
-                .address(to)
-                .or_else(|| Address::from_python_v4(to))
-            {
+            Some(to) => match self.peers.address(to).or_else(|| from_python_v4(to)) {
                 Some(address) => socket_calls::send_to(fd, data.as_bytes(), &address),
                 None => return self.send_by_object(base, data, to),
             },
@@ -279,14 +272,14 @@ impl DatagramTransport {
         }
     }
 
-    fn give(
+    fn pass_on(
         &self,
         base: &Bound<'_, Transport>,
         data: &Bound<'_, PyBytes>,
         from: &Address,
     ) -> PyResult<()> {
         let from = self.peers.object(base.py(), from)?;
-        tell_datagram(base, data.as_any(), &from)
+        deliver(base, data.as_any(), &from)
     }
 
     /// Receives one datagram with the socket object. Returns `true` if there may be more.
@@ -297,26 +290,26 @@ impl DatagramTransport {
             Ok(received) => received,
             Err(error) if is_not_now(py, &error) => return Ok(false),
             Err(error) if error.is_instance_of::<PyOSError>(py) => {
-                return self.tell_protocol(base, error).map(|()| false);
+                return self.report_error(base, error).map(|()| false);
             }
             Err(error) => return Err(error),
         };
         let (data, from): (Bound<'_, PyAny>, Bound<'_, PyAny>) = received.extract()?;
-        tell_datagram(base, &data, &from)?;
+        deliver(base, &data, &from)?;
         Ok(!base.get().closing.get(py) && base.get().reads(py))
     }
 
-    fn tell_protocol(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
+    fn report_error(&self, base: &Bound<'_, Transport>, error: PyErr) -> PyResult<()> {
         let py = base.py();
         match base.get().protocol.cloned(py) {
-            Some(protocol) => tell_error(protocol.bind(py), error),
+            Some(protocol) => call_error_received(protocol.bind(py), error),
             None => Ok(()),
         }
     }
 }
 
 /// Calls the current protocol: an earlier datagram may have changed it.
-fn tell_datagram(
+fn deliver(
     base: &Bound<'_, Transport>,
     data: &Bound<'_, PyAny>,
     from: &Bound<'_, PyAny>,
@@ -335,7 +328,7 @@ fn is_not_now(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyBlockingIOError>(py) || error.is_instance_of::<PyInterruptedError>(py)
 }
 
-fn tell_error(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
+fn call_error_received(protocol: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = protocol.py();
     let value = error.into_value(py).into_bound(py).into_any();
     call1(protocol, intern!(py, "error_received"), &value).map(drop)

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3::types::PyDict;
+use rustix::fs::FileType;
 
 use super::pipe::PipeTransport;
 use crate::asyncio::loop_class::class::Loop;
@@ -16,7 +17,6 @@ use crate::cpython::arguments::Arguments;
 use crate::cpython::errors::os_error;
 use crate::cpython::method_calls::call1;
 use crate::io::sys::pipe_calls;
-use crate::io::sys::pipe_calls::FileType;
 use crate::io::sys::socket_calls::Stop;
 use crate::io::transports::base::Transport;
 use crate::io::transports::kind::TransportKind;
@@ -86,7 +86,11 @@ impl ReadPipeTransport {
         extra: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, Self>> {
         let fd: RawFd = pipe.call_method0(intern!(pipe.py(), "fileno"))?.extract()?;
-        if pipe_calls::file_type(fd).map_err(os_error)? == FileType::Other {
+        let file_type = pipe_calls::file_type(fd).map_err(os_error)?;
+        if !matches!(
+            file_type,
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice
+        ) {
             let text = "Pipe transport is for pipes/sockets only.";
             return Err(PyValueError::new_err(text));
         }

@@ -11,6 +11,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
+use rustix::fs::FileType;
 
 use super::pipe::PipeTransport;
 use crate::asyncio::loop_class::class::Loop;
@@ -20,7 +21,6 @@ use crate::io::stream::write_queue::WriteQueue;
 use crate::io::stream::writing::COMPLAIN_AFTER;
 use crate::io::stream::written::as_bytes;
 use crate::io::sys::pipe_calls;
-use crate::io::sys::pipe_calls::FileType;
 use crate::io::sys::socket_calls::Stop;
 use crate::io::transports::base::Transport;
 use crate::io::transports::kind::TransportKind;
@@ -143,9 +143,9 @@ impl WritePipeTransport {
     ) -> PyResult<Bound<'py, Self>> {
         let fd: RawFd = pipe.call_method0(intern!(pipe.py(), "fileno"))?.extract()?;
         let has_peer = match pipe_calls::file_type(fd).map_err(os_error)? {
-            FileType::Pipe | FileType::Socket => true,
+            FileType::Fifo | FileType::Socket => true,
             FileType::CharacterDevice => false,
-            FileType::Other => {
+            _ => {
                 let text = "Pipe transport is only for pipes, sockets and character devices";
                 return Err(PyValueError::new_err(text));
             }

@@ -68,9 +68,8 @@ impl Acceptor {
                 // The protocol factory closed the server.
                 break;
             }
-            let mut from = Address::empty();
-            match socket_calls::accept(listener, &mut from) {
-                Ok(fd) => this.connected(py, fd, &from)?,
+            match socket_calls::accept(listener) {
+                Ok((fd, from)) => this.connected(py, fd, &from)?,
                 Err(Stop::WouldBlock) => break,
                 // The peer closed the connection before it was accepted.
                 Err(Stop::Failed(libc::ECONNABORTED)) => {}

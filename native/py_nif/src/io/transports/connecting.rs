@@ -2,7 +2,7 @@
 //! without Python in between (`bench/`: client_connect). `python/erlang_loop/loop/io/connecting.py`
 //! calls this.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
 use pyo3::exceptions::PyOSError;
@@ -42,8 +42,8 @@ pub fn connect<'py>(
     if python_sockets::replaced(py)?.is_some() {
         return Ok(None);
     }
-    let address = Address::of(host, port);
-    let socket = socket_calls::open_stream(address.family()).map_err(os_error)?;
+    let address = SocketAddr::new(host, port);
+    let socket = socket_calls::open_stream(&address).map_err(os_error)?;
     let fd = socket.as_raw_fd();
     let file = OpenFile::Own(socket);
     if !is_connected(py, fd, &address)? {
@@ -77,14 +77,17 @@ fn numbers(host: &Bound<'_, PyAny>, port: &Bound<'_, PyAny>) -> Option<(IpAddr, 
 }
 
 /// False if it has to be waited for.
-fn is_connected(py: Python<'_>, fd: RawFd, address: &Address) -> PyResult<bool> {
+fn is_connected(py: Python<'_>, fd: RawFd, address: &SocketAddr) -> PyResult<bool> {
     let mut code = socket_calls::connect(fd, address);
     if code == libc::EINPROGRESS {
         // A connection inside this machine is established by now: checking costs less than waiting
         // for the event.
         code = socket_calls::connect(fd, address);
         if ![0, libc::EISCONN].contains(&code) && !UNDER_WAY.contains(&code) {
-            let text = format!("Connect call failed {}", address.to_python(py)?);
+            let text = format!(
+                "Connect call failed {}",
+                Address::Internet(*address).to_python(py)?
+            );
             return Err(PyOSError::new_err((code, text)));
         }
     }
@@ -96,9 +99,9 @@ fn is_connected(py: Python<'_>, fd: RawFd, address: &Address) -> PyResult<bool> 
 }
 
 /// The result of `getpeername()`: for most IPv4 addresses that is known.
-fn peer(py: Python<'_>, fd: RawFd, host: IpAddr, address: &Address) -> PyResult<Name> {
+fn peer(py: Python<'_>, fd: RawFd, host: IpAddr, address: &SocketAddr) -> PyResult<Name> {
     match host.is_ipv4() && !host.is_unspecified() {
-        true => Name::of(py, address),
+        true => Name::of(py, &Address::Internet(*address)),
         false => Name::of(py, &socket_calls::peer_address(fd)),
     }
 }
