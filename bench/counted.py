@@ -77,7 +77,7 @@ class _Echo(asyncio.Protocol):
 
 
 async def messages(count: int) -> None:
-    """Of 1 KiB, to and fro between two transports."""
+    """Of 1 KiB, back and forth between two transports."""
     loop = asyncio.get_running_loop()
     one, other = socket.socketpair()
     _, first = await loop.create_connection(_Echo, sock=one)

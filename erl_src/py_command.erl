@@ -11,7 +11,7 @@
 main() ->
     %% The first argument is the name of the program, as in every command line.
     Arguments = arguments(),
-    give_up_signals(),
+    release_signals(),
     %% For py_signals.
     ok = application:set_env(erlang_loop, runs_command, true),
     _ = application:load(erlang_loop),
@@ -43,7 +43,7 @@ arguments() ->
 
 %% These signals kill a python process. The VM would stop in order, write a crash dump, or ignore
 %% the end of children. SIGINT is not handled by the VM because of +Bd.
-give_up_signals() ->
+release_signals() ->
     Signals = [sigterm, sigusr1, sigquit, sigchld],
     lists:foreach(fun(Signal) -> ok = os:set_signal(Signal, default) end, Signals).
 

@@ -216,7 +216,7 @@ waited(Socket, Ms, Next) ->
     _ = inet:setopts(Socket, [{packet, raw}]),
     case gen_tcp:recv(Socket, 0, Ms) of
         {error, timeout} -> Next();
-        %% It is gone, or speaks out of turn.
+        %% It is gone, or sends what no browser sends here.
         _ -> ok
     end.
 

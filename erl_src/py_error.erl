@@ -66,17 +66,17 @@ peer_down(start_timeout) -> "it was not up within start_timeout";
 peer_down(Why) -> io_lib:format("~tp", [Why]).
 
 sentence(timeout) ->
-    "there was no answer in time";
+    "there was no reply in time";
 sentence(cancelled) ->
     "it was cancelled, by py:cancel/1 or by Python code";
 sentence(loop_down) ->
-    "the loop ended before it answered, or the process is not a loop";
+    "the loop ended before it replied, or the process is not a loop";
 sentence(unavailable) ->
     "no loop of the pool is up, and none came up within the timeout: the call was not begun";
 sentence(overload) ->
-    "too many requests wait, or are unanswered: \"Limits\" in docs/calls.md has the settings";
+    "too many requests wait, or have no reply yet: \"Limits\" in docs/calls.md has the settings";
 sentence(deadlock) ->
-    "the loop waits, in erlang.call, for the process that calls it, and neither would ever answer: "
+    "the loop waits, in erlang.call, for the process that calls it, and neither would ever reply: "
     "coroutines use erlang.async_call";
 sentence(noproc) ->
     "the task has been awaited before, or the process does not exist";

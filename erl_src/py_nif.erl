@@ -698,7 +698,7 @@ python_eval_error(_Token, _Source, _Class, _Reason, _Stacktrace) -> erlang:nif_e
 
 %%% Requests: see py, py_calls, py_event_loop_server
 
-%% The reply arrives as `{py_reply, Token, Result}', unless the request is given up before.
+%% The reply arrives as `{py_reply, Token, Result}', unless the request is abandoned before.
 %% @private
 -spec request_submit_unmonitored(Token :: reference(), request_target(), call()) ->
     {ok, request()} | {error, not_started | overload | loop_down | deadlock}.
@@ -737,7 +737,7 @@ ledger_open(_Path) -> erlang:nif_error(not_loaded).
 -spec ledger_next(ledger()) -> pos_integer().
 ledger_next(_Ledger) -> erlang:nif_error(not_loaded).
 
-%% A request was replied to or given up.
+%% A request was replied to or abandoned.
 %% @private
 -spec ledger_ended(ledger()) -> ok.
 ledger_ended(_Ledger) -> erlang:nif_error(not_loaded).

@@ -35,7 +35,7 @@
 %% The native library sends this process the replies, `{py_reply, Token, Result}', and the events of
 %% streams, `{py_stream, Stream, Event}'.
 %%
-%% When a caller dies its requests are given up. Nearly all requests are shorter than a message to
+%% When a caller dies its requests are abandoned. Nearly all requests are shorter than a message to
 %% the caller's node and back, so only a caller whose request is some time old is monitored.
 -module(py_peer_agent).
 

@@ -37,7 +37,7 @@
     guard :: undefined | pid(),
     ledger :: py_nif:ledger() | none,
     number :: non_neg_integer(),
-    %% 1 when the reply has been taken, or the request was given up. Only of a task.
+    %% 1 when the reply has been taken, or the request was abandoned. Only of a task.
     taken :: undefined | atomics:atomics_ref()
 }).
 
@@ -144,14 +144,14 @@ wait(Token, Request, Timeout) ->
     receive
         {py_reply, Token, Result} -> replied(Result);
         {'DOWN', Token, process, _, Reason} -> down(Reason, Request)
-    after Timeout -> give_up(Token, Request)
+    after Timeout -> abandon(Token, Request)
     end.
 
 %% The agent has found a name that is not UTF-8, or an improper list.
 replied({refused, badarg}) -> error(badarg);
 replied(Result) -> Result.
 
-give_up(Token, #py_remote{agent = Agent, guard = Guard}) ->
+abandon(Token, #py_remote{agent = Agent, guard = Guard}) ->
     true = demonitor(Token, [flush]),
     receive
         %% It has just arrived.

@@ -8,7 +8,7 @@
 %% <ul>
 %% <li>`application': when the application starts, which then does not.</li>
 %% <li>`python': when Python is first needed. Python does not start, and the sentence is the
-%%     answer to the caller who needed it. Fix the setting and retry; no restart is needed.</li>
+%%     error that the caller who needed it gets. Fix the setting and retry; no restart is needed.</li>
 %% <li>`default_loop': the same, for the default loop.</li>
 %% </ul>
 %%

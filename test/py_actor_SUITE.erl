@@ -13,7 +13,7 @@
     an_exit_reason_of_its_own/1,
     a_cancelled_one_is_shut_down/1,
     a_missing_function_does_not_start/1,
-    what_is_no_coroutine_function_is_refused/1,
+    what_is_not_a_coroutine_function_is_refused/1,
     killing_it_cancels_the_coroutine/1,
     an_exit_signal_ends_it/1,
     the_death_of_its_parent_ends_it/1,
@@ -32,7 +32,7 @@
     python_dies_linked/1,
     a_link_ends_with_its_block/1,
     a_thousand/1,
-    a_message_that_is_no_value/1,
+    a_message_that_is_not_a_value/1,
     the_application_stops/1
 ]).
 %% Called in another node, or by a supervisor.
@@ -118,7 +118,7 @@ a_missing_function_does_not_start(_Config) ->
     ),
     ?assertEqual({error, {no_loop, no_such_loop}}, py_actor:start_link(no_such_loop, acting, server, [])).
 
-what_is_no_coroutine_function_is_refused(_Config) ->
+what_is_not_a_coroutine_function_is_refused(_Config) ->
     {ok, Actor} = py_actor:start_link(acting, plain, []),
     {py_exception, #{type := Type, message := Message}} = ended(Actor),
     ?assertEqual(<<"builtins.TypeError">>, Type),
@@ -331,7 +331,7 @@ a_thousand(_Config) ->
     ?assertEqual([], supervisor:which_children(py_actor_sup)).
 
 %% It is an exception where it is read.
-a_message_that_is_no_value(_Config) ->
+a_message_that_is_not_a_value(_Config) ->
     Actor = server(),
     Actor ! [improper | list],
     {py_exception, #{type := Type, message := Message}} = ended(Actor),

@@ -14,7 +14,7 @@
     builds_as_mix_would_do_it/1,
     builds_nothing_twice/1,
     builds_for_this_cpu_and_back/1,
-    tells_which_python_it_was_built_with/1,
+    shows_which_python_it_was_built_with/1,
     says_that_there_is_no_such_python/1,
     says_that_python_is_too_old/1,
     says_that_python_has_no_shared_library/1,
@@ -32,7 +32,7 @@ all() ->
         builds_as_mix_would_do_it,
         builds_nothing_twice,
         builds_for_this_cpu_and_back,
-        tells_which_python_it_was_built_with,
+        shows_which_python_it_was_built_with,
         says_that_there_is_no_such_python,
         says_that_python_is_too_old,
         says_that_python_has_no_shared_library,
@@ -114,7 +114,7 @@ builds_for_this_cpu_and_back(Config) ->
     ?assertEqual(<<"flags: -C target-cpu=native\n">>, Built("1")),
     ?assertEqual(<<"flags:\n">>, Built("0")).
 
-tells_which_python_it_was_built_with(_Config) ->
+shows_which_python_it_was_built_with(_Config) ->
     Info = build_info(),
     Code = "import sys; print('%d.%d.%d' % sys.version_info[:3], end='')",
     Python = proplists:get_value(python, Info),

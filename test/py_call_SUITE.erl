@@ -32,11 +32,11 @@
     a_timeout_of_a_function_that_blocks_in_c/1,
     a_function_that_still_runs_is_reported/1,
     a_timeout_leaves_no_message_behind/1,
-    an_answer_that_races_its_timeout/1,
+    a_reply_that_races_its_timeout/1,
     the_callers_death_cancels_the_coroutine/1,
     a_queued_call_of_a_dead_caller_never_runs/1,
-    a_blocked_function_holds_up_nobody/1,
-    a_computing_function_holds_up_nobody/1,
+    a_blocked_function_blocks_no_other_caller/1,
+    a_computing_function_blocks_no_other_caller/1,
     threads_have_a_limit/1,
     idle_threads_end/1,
     threads_end_though_calls_go_on/1,
@@ -293,7 +293,7 @@ a_timeout_cancels_the_coroutine(_Config) ->
     _ = [
         begin
             Name = integer_to_binary(N),
-            ?assertEqual({error, timeout}, py:call(called, wait_for_ever, [Name], #{}, 50)),
+            ?assertEqual({error, timeout}, py:call(called, wait_forever, [Name], #{}, 50)),
             called:has_noted(<<Name/binary, " cancelled">>)
         end
      || N <- [1, 2]
@@ -333,7 +333,7 @@ a_timeout_leaves_no_message_behind(_Config) ->
     timer:sleep(200),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
-an_answer_that_races_its_timeout(_Config) ->
+a_reply_that_races_its_timeout(_Config) ->
     Answers = [
         {py:call(called, sleep, [0.001], #{}, 1), py:call(asyncio, sleep, [0.001], #{}, 1)}
      || _ <- lists:seq(1, 300)
@@ -348,7 +348,7 @@ an_answer_that_races_its_timeout(_Config) ->
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
 the_callers_death_cancels_the_coroutine(_Config) ->
-    Pid = spawn(fun() -> py:call(called, wait_for_ever, [<<"x">>], #{}, infinity) end),
+    Pid = spawn(fun() -> py:call(called, wait_forever, [<<"x">>], #{}, infinity) end),
     called:has_noted(<<"x started">>),
     mortal:kill(Pid),
     called:has_noted(<<"x cancelled">>).
@@ -370,7 +370,7 @@ a_queued_call_of_a_dead_caller_never_runs(_Config) ->
 
 %% Threads
 
-a_blocked_function_holds_up_nobody(_Config) ->
+a_blocked_function_blocks_no_other_caller(_Config) ->
     {ok, _} = py:call(called, hold, []),
     Tasks = blocked(5),
     _ = [?assertEqual({ok, 3}, py:call(called, add, [1, 2], #{}, 20_000)) || _ <- lists:seq(1, 5)],
@@ -381,7 +381,7 @@ a_blocked_function_holds_up_nobody(_Config) ->
 blocked(Count) ->
     [element(2, {ok, _} = py:submit(called, block, [])) || _ <- lists:seq(1, Count)].
 
-a_computing_function_holds_up_nobody(_Config) ->
+a_computing_function_blocks_no_other_caller(_Config) ->
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py:submit(called, compute_until_released, []),
     ok = called:is_blocked(),

@@ -6,8 +6,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
 -export([
     a_readable_fd_is_a_message/1,
-    a_watch_is_told_once_until_it_is_started_again/1,
-    reader_and_writer_are_told_apart/1,
+    a_watch_is_reported_once_until_it_is_started_again/1,
+    reader_and_writer_are_distinguished/1,
     timers_are_messages_in_order_and_never_early/1,
     a_cancelled_timer_does_not_come/1,
     many_timers_near_and_far/1,
@@ -16,7 +16,7 @@
     python_is_not_started/1,
     events_cannot_be_asked_for/1,
     the_loop_ends_with_its_receiver/1,
-    the_receiver_hears_nothing_after_the_end/1,
+    the_receiver_gets_nothing_after_the_end/1,
     it_stops_in_order/1,
     it_can_have_a_name_and_a_supervisor/1,
     wrong_options_are_refused/1
@@ -46,7 +46,7 @@ a_readable_fd_is_a_message(_Config) ->
     end).
 
 %% A receiver that is slow, or does not read at all, is not flooded.
-a_watch_is_told_once_until_it_is_started_again(_Config) ->
+a_watch_is_reported_once_until_it_is_started_again(_Config) ->
     with_loop(fun(Loop, Ref) ->
         {ok, {Read, Write}} = py_nif:create_test_pipe(),
         ok = py_nif:write_test_fd(Write, <<"ab">>),
@@ -71,7 +71,7 @@ a_watch_is_told_once_until_it_is_started_again(_Config) ->
         close([Reader], [Write])
     end).
 
-reader_and_writer_are_told_apart(_Config) ->
+reader_and_writer_are_distinguished(_Config) ->
     with_loop(fun(Loop, Ref) ->
         {ok, {Listener, Port}} = py_nif:create_test_tcp_listener(0),
         {ok, Client} = py_nif:connect_test_tcp(<<"127.0.0.1">>, Port),
@@ -211,7 +211,7 @@ the_loop_ends_with_its_receiver(_Config) ->
     ?assertEqual({error, closed}, py_nif:call_later(Ref, 1, 1)),
     ?assertEqual({error, loop_down}, py_event_loop:loop_ref(Loop)).
 
-the_receiver_hears_nothing_after_the_end(_Config) ->
+the_receiver_gets_nothing_after_the_end(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{callbacks => self()}),
     {ok, Ref} = py_event_loop:loop_ref(Loop),
     {ok, {Read, Write}} = py_nif:create_test_pipe(),

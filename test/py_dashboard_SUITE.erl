@@ -12,7 +12,7 @@
     a_wrong_token_is_refused/1,
     every_reply_has_strict_headers/1,
     foreign_hosts_and_origins_are_refused/1,
-    paths_lead_nowhere_else/1,
+    other_paths_are_not_found/1,
     malformed_requests_are_refused/1,
     loops_and_tasks_are_shown/1,
     the_tree_is_searched_and_paged/1,
@@ -145,7 +145,7 @@ foreign_hosts_and_origins_are_refused(_Config) ->
      || Origin <- [[], [{"Origin", "http://evil.example"}], [{"Origin", "null"}], [{"Origin", "http://127.0.0.1:1"}]]
     ].
 
-paths_lead_nowhere_else(_Config) ->
+other_paths_are_not_found(_Config) ->
     {Port, _} = Access = started(#{}),
     [
         ?assertMatch({404, _, _}, get(Port, Path, [cookie(Access)]))

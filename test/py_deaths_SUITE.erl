@@ -56,7 +56,7 @@ the_caller(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     Self = self(),
     {Caller, Monitor} = spawn_monitor(fun() ->
-        _ = [{ok, _} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]) || _ <- [1, 2]],
+        _ = [{ok, _} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]) || _ <- [1, 2]],
         {ok, _} = py_event_loop:stream(Loop, streamed, tracked, [<<"x">>], #{}, #{demand => 1}),
         receive
             {py_stream, _, {data, 0}} -> ok
@@ -161,7 +161,7 @@ idle(Loop) ->
     fun(Outcome) -> works(Outcome, Loop) end.
 
 waiting(Loop) ->
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     fun
         (killed) ->
@@ -210,14 +210,14 @@ next_of(Stream) ->
 
 %% A process stops it, and a task takes a while to end.
 ending(Loop) ->
-    {ok, _} = py:call(called, nobody_arrived, []),
+    {ok, _} = py:call(called, none_arrived, []),
     {ok, Task} = py_event_loop:submit(Loop, called, meet_at_the_end, [<<"x">>, 1000]),
     called:has_noted(<<"x started">>),
     {Stopper, Monitor} = spawn_monitor(fun() -> exit({stopped, py_event_loop:stop(Loop)}) end),
     eventually:is({ok, true}, fun() -> py:eval("__import__('called')._arrived == 1") end),
     fun(Outcome) ->
-        %% It is let go.
-        {ok, _} = py:call(called, everybody_arrived, []),
+        %% It goes on.
+        {ok, _} = py:call(called, all_arrived, []),
         Stopped =
             receive
                 {'DOWN', Monitor, _, Stopper, {stopped, Answer}} -> Answer

@@ -7,7 +7,7 @@
 -export([
     exceptions_print_as_in_python/1,
     other_reasons_are_sentences/1,
-    the_value_of_an_answer/1,
+    the_value_of_a_reply/1,
     the_shell_prints_a_traceback/1,
     a_crash_report_has_the_traceback/1,
     a_long_traceback_says_what_is_left_out/1
@@ -40,15 +40,15 @@ other_reasons_are_sentences(_Config) ->
     _ = [
         ?assertEqual({Reason, Text}, {Reason, unicode:characters_to_list(py:format_error(Reason))})
      || {Reason, Text} <- [
-            {timeout, "there was no answer in time\n"},
+            {timeout, "there was no reply in time\n"},
             {cancelled, "it was cancelled, by py:cancel/1 or by Python code\n"},
-            {loop_down, "the loop ended before it answered, or the process is not a loop\n"},
+            {loop_down, "the loop ended before it replied, or the process is not a loop\n"},
             {overload,
-                "too many requests wait, or are unanswered: \"Limits\" in docs/calls.md has the "
+                "too many requests wait, or have no reply yet: \"Limits\" in docs/calls.md has the "
                 "settings\n"},
             {deadlock,
                 "the loop waits, in erlang.call, for the process that calls it, and neither would "
-                "ever answer: coroutines use erlang.async_call\n"},
+                "ever reply: coroutines use erlang.async_call\n"},
             {noproc, "the task has been awaited before, or the process does not exist\n"},
             {not_started,
                 "the application is not running: application:ensure_all_started(erlang_loop) starts "
@@ -67,7 +67,7 @@ other_reasons_are_sentences(_Config) ->
         ]
     ].
 
-the_value_of_an_answer(_Config) ->
+the_value_of_a_reply(_Config) ->
     ?assertEqual(4.0, py:value(py:call(math, sqrt, [16]))),
     ?assertError(
         {python, #{type := <<"builtins.ValueError">>}}, py:value(py:call(math, sqrt, [-1]))

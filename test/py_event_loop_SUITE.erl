@@ -8,7 +8,7 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
     coroutines_run_on_the_loops_thread/1,
-    plain_functions_do_not_hold_up_the_loop/1,
+    plain_functions_do_not_block_the_loop/1,
     init_code_is_run/1,
     init_code_may_use_the_loop/1,
     init_code_ends_before_requests_begin/1,
@@ -17,17 +17,17 @@
     unknown_options_raise/1,
     stop_cancels_tasks_and_runs_finalizers/1,
     stop_reports_what_does_not_end/1,
-    stop_reports_names_that_are_no_text/1,
-    stop_gives_up_a_stuck_loop/1,
+    stop_reports_names_that_are_not_text/1,
+    stop_abandons_a_stuck_loop/1,
     a_supervisor_waits_for_finalizers/1,
-    a_supervisor_does_not_wait_for_ever/1,
-    a_supervisor_leaves_a_stuck_loop_behind/1,
+    a_supervisor_does_not_wait_forever/1,
+    a_supervisor_abandons_a_stuck_loop/1,
     stop_twice_is_noproc/1,
     a_stopping_loop_takes_no_work/1,
-    a_killed_loop_answers_1000_callers/1,
+    a_killed_loop_replies_to_1000_callers/1,
     a_killed_loop_cancels_its_tasks/1,
-    a_killed_loop_that_is_stuck_answers_at_once/1,
-    a_linked_owner_takes_its_loop_along/1,
+    a_killed_loop_that_is_stuck_replies_at_once/1,
+    a_linked_owner_ends_its_loop/1,
     a_supervisor_restarts_a_fresh_loop/1,
     a_full_inbox_is_overload/1,
     tasks_are_shown/1,
@@ -36,7 +36,7 @@
     a_loop_sleeps_and_wakes/1,
     system_exit_does_not_end_the_loop/1,
     a_task_in_debug_mode/1,
-    a_task_factory_queues_what_it_likes/1,
+    the_own_callbacks_of_a_task_factory_run/1,
     many_loops/1,
     a_loop_that_stops_itself/1,
     callbacks_that_wait_run_before_the_end/1,
@@ -102,7 +102,7 @@ coroutines_run_on_the_loops_thread(_Config) ->
         called:is_error("AttributeError", "no_such", py_event_loop:run(Loop, called, no_such, []))
     end).
 
-plain_functions_do_not_hold_up_the_loop(_Config) ->
+plain_functions_do_not_block_the_loop(_Config) ->
     with_loop(#{}, fun(Loop) ->
         {ok, _} = py:call(called, hold, []),
         {ok, Task} = py_event_loop:submit(Loop, called, block, []),
@@ -182,7 +182,7 @@ unknown_options_raise(_Config) ->
 stop_cancels_tasks_and_runs_finalizers(_Config) ->
     {ok, Loop} = start_link(#{}),
     {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)),
     ?assertEqual({error, cancelled}, py:await(Task)),
@@ -202,7 +202,7 @@ stop_reports_what_does_not_end(_Config) ->
     ?assertEqual({error, loop_down}, py:await(Task)).
 
 %% The thread's last message could not become a term, and stop/1 waited forever.
-stop_reports_names_that_are_no_text(_Config) ->
+stop_reports_names_that_are_not_text(_Config) ->
     {ok, Loop} = start_link(#{patience => 100}),
     {ok, Task} = py_event_loop:submit(Loop, called, refuse_to_end, [<<"surrogate">>]),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
@@ -212,7 +212,7 @@ stop_reports_names_that_are_no_text(_Config) ->
     ?assertEqual(<<"a \\udcff b">>, Name),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
-stop_gives_up_a_stuck_loop(_Config) ->
+stop_abandons_a_stuck_loop(_Config) ->
     {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
@@ -236,7 +236,7 @@ a_supervisor_waits_for_finalizers(_Config) ->
     ?assertEqual([<<"x ended">>, <<"generator finalized">>], Events),
     ?assertEqual({error, cancelled}, py:await(Task)).
 
-a_supervisor_does_not_wait_for_ever(_Config) ->
+a_supervisor_does_not_wait_forever(_Config) ->
     ok = log_watch:start(),
     Sup = supervise(#{name => my_loop, patience => 100}),
     {ok, Task} = py_event_loop:submit(my_loop, called, refuse_to_end, []),
@@ -248,7 +248,7 @@ a_supervisor_does_not_wait_for_ever(_Config) ->
     ok = log_watch:stop(),
     ?assertEqual({error, loop_down}, py:await(Task)).
 
-a_supervisor_leaves_a_stuck_loop_behind(_Config) ->
+a_supervisor_abandons_a_stuck_loop(_Config) ->
     ok = log_watch:start(),
     Sup = supervise(#{name => my_loop, patience => 100}),
     {ok, _} = py:call(called, hold, []),
@@ -293,7 +293,7 @@ a_stopping_loop_takes_no_work(_Config) ->
         {py_reply, _, {error, loop_down}} -> ok
     end.
 
-a_killed_loop_answers_1000_callers(_Config) ->
+a_killed_loop_replies_to_1000_callers(_Config) ->
     {ok, Loop} = start_link(#{}),
     unlink(Loop),
     Callers = [
@@ -317,14 +317,14 @@ a_killed_loop_cancels_its_tasks(_Config) ->
     {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py_event_loop:run(Loop, called, generate, [<<"generator">>]),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     mortal:kill(Loop),
     ?assertEqual({error, loop_down}, py:await(Task)),
     eventually:is(true, fun() -> py:call(called, has_finalized, [<<"generator">>]) =:= {ok, true} end),
     called:has_noted(<<"x cancelled">>).
 
-a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
+a_killed_loop_that_is_stuck_replies_at_once(_Config) ->
     {ok, Loop} = start_link(#{}),
     unlink(Loop),
     {ok, _} = py:call(called, hold, []),
@@ -336,7 +336,7 @@ a_killed_loop_that_is_stuck_answers_at_once(_Config) ->
     ?assertEqual({error, loop_down}, py:await(Behind, 20_000)),
     {ok, _} = py:call(called, release, []).
 
-a_linked_owner_takes_its_loop_along(_Config) ->
+a_linked_owner_ends_its_loop(_Config) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
         {ok, Started} = start_link(#{}),
@@ -349,7 +349,7 @@ a_linked_owner_takes_its_loop_along(_Config) ->
         receive
             {loop, Started} -> Started
         end,
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     Pid ! stop,
     receive
@@ -395,16 +395,16 @@ a_full_inbox_is_overload(_Config) ->
 tasks_are_shown(_Config) ->
     with_loop(#{}, fun(Loop) ->
         ?assertEqual({ok, []}, py_event_loop:tasks(Loop)),
-        {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+        {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
         called:has_noted(<<"x started">>),
         {ok, [Info]} = py_event_loop:tasks(Loop),
         ?assertMatch(
             #{
-                name := <<"called.wait_for_ever">>,
+                name := <<"called.wait_forever">>,
                 state := waiting,
-                runs := <<"wait_for_ever">>,
+                runs := <<"wait_forever">>,
                 stack := [
-                    #{function := <<"wait_for_ever">>, line := _, file := _}, #{function := <<"sleep">>}
+                    #{function := <<"wait_forever">>, line := _, file := _}, #{function := <<"sleep">>}
                 ]
             },
             Info
@@ -417,7 +417,7 @@ tasks_are_shown(_Config) ->
 info_counts(_Config) ->
     with_loop(#{}, fun(Loop) ->
         ?assertEqual({ok, #{pid => Loop, queued => 0, unanswered => 0}}, called:counts(Loop)),
-        {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+        {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
         ?assertMatch({ok, #{unanswered := 1}}, py_event_loop:info(Loop)),
         ok = py:cancel(Task),
         {error, cancelled} = py:await(Task),
@@ -460,7 +460,7 @@ a_task_in_debug_mode(_Config) ->
     end).
 
 %% What it had queued was taken for the first step of a task, and ran before what waited already.
-a_task_factory_queues_what_it_likes(_Config) ->
+the_own_callbacks_of_a_task_factory_run(_Config) ->
     with_loop(#{}, fun(Loop) ->
         {ok, _} = py_event_loop:run(Loop, called, count_turns, []),
         {ok, {Made, Ran}} = py_event_loop:run(Loop, called, add_later, [1, 2]),
@@ -485,7 +485,7 @@ many_loops(Config) ->
 a_loop_that_stops_itself(_Config) ->
     {ok, Loop} = start_link(#{}),
     Monitor = monitor(process, Loop),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     _ = py_event_loop:run(Loop, called, stop_loop, []),
     receive

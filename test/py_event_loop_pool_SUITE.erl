@@ -1,4 +1,4 @@
-%% @doc Do the loops of a pool share the work, and stand in for one that is gone?
+%% @doc Do the loops of a pool share the work, and replace one that is gone?
 -module(py_event_loop_pool_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -8,7 +8,7 @@
 -export([
     calls_are_spread/1,
     tasks_and_streams_are_spread/1,
-    a_loop_that_is_held_up_is_passed_over/1,
+    a_blocked_loop_gets_no_requests/1,
     a_killed_loop_is_replaced/1,
     calls_go_on_while_loops_are_killed/1,
     a_request_that_was_started_is_not_repeated/1,
@@ -54,7 +54,7 @@ calls_are_spread(_Config) ->
 
 tasks_and_streams_are_spread(_Config) ->
     with_pool(#{size => 4}, fun(Pool) ->
-        Tasks = [submit(Pool, called, wait_for_ever, [<<"x">>]) || _ <- lists:seq(1, 40)],
+        Tasks = [submit(Pool, called, wait_forever, [<<"x">>]) || _ <- lists:seq(1, 40)],
         ?assertEqual([10, 10, 10, 10], unanswered(Pool)),
         _ = [ok = py:cancel(Task) || Task <- Tasks],
         _ = [?assertEqual({error, cancelled}, py:await(Task)) || Task <- Tasks],
@@ -70,7 +70,7 @@ tasks_and_streams_are_spread(_Config) ->
         eventually:is([0, 0, 0, 0], fun() -> unanswered(Pool) end)
     end).
 
-a_loop_that_is_held_up_is_passed_over(_Config) ->
+a_blocked_loop_gets_no_requests(_Config) ->
     with_pool(#{size => 3}, fun(Pool) ->
         {ok, _} = py:call(called, hold, []),
         Stuck = submit(Pool, called, block_loop, []),
@@ -88,7 +88,7 @@ a_killed_loop_is_replaced(_Config) ->
     Init = <<"import called; called.note('init')">>,
     with_pool(#{size => 2, init => Init}, fun(Pool) ->
         {ok, [#{name := Name, pid := Old}, #{pid := Other}]} = py_event_loop_pool:info(Pool),
-        Tasks = [submit(Pool, called, wait_for_ever, [<<"x">>]) || _ <- [1, 2]],
+        Tasks = [submit(Pool, called, wait_forever, [<<"x">>]) || _ <- [1, 2]],
         {ok, _} = py:call(called, take_events, []),
         New = mortal:kill_registered(Name),
         ?assertNotEqual(Old, New),
@@ -140,7 +140,7 @@ a_request_that_was_started_is_not_repeated(_Config) ->
         {ok, _} = py:call(called, take_events, []),
         Self = self(),
         Run = fun() ->
-            Self ! {replied, py_event_loop_pool:run(Pool, called, wait_for_ever, [<<"x">>])}
+            Self ! {replied, py_event_loop_pool:run(Pool, called, wait_forever, [<<"x">>])}
         end,
         _ = spawn_link(Run),
         called:has_noted(<<"x started">>),
@@ -168,7 +168,7 @@ a_full_loop_is_passed_over(_Config) ->
         %% More to do than the first has, so that the first is asked first.
         Busy = [
             begin
-                {ok, Task} = py_event_loop:submit(Second, called, wait_for_ever, [<<"x">>]),
+                {ok, Task} = py_event_loop:submit(Second, called, wait_forever, [<<"x">>]),
                 eventually:is([5, 0], fun() -> queued(Pool) end),
                 Task
             end
@@ -260,7 +260,7 @@ a_pool_that_is_not_there(_Config) ->
 
 %% One after another they would wait for each other until their patience ends.
 stop_ends_all_loops_at_once(_Config) ->
-    {ok, _} = py:call(called, nobody_arrived, []),
+    {ok, _} = py:call(called, none_arrived, []),
     {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 3, patience => 60_000}),
     Tasks = [submit(my_pool, called, meet_at_the_end, [<<"x">>, 3]) || _ <- [1, 2, 3]],
     ?assertEqual([1, 1, 1], unanswered(my_pool)),

@@ -14,13 +14,13 @@
     a_panic_in_a_stream/1,
     a_panic_beside_a_loop/1,
     a_panic_on_the_main_thread/1,
-    an_exception_in_a_finalizer_is_the_answer/1,
-    an_exception_in_a_finalizer_of_nobody_is_logged/1,
+    an_exception_in_a_finalizer_is_the_reply/1,
+    an_exception_in_a_finalizer_without_a_caller_is_logged/1,
     an_exception_in_a_finalizer_at_the_loops_end/1,
     a_coroutine_that_is_never_awaited/1,
-    a_coroutine_where_nobody_looks_for_one/1,
+    a_coroutine_inside_a_result_is_refused/1,
     a_future_that_cannot_be_cancelled/1,
-    notes_that_raise_for_ever/1
+    notes_that_always_raise/1
 ]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -88,13 +88,13 @@ a_panic_on_the_main_thread(_Config) ->
 
 %% Finalizers
 
-an_exception_in_a_finalizer_is_the_answer(_Config) ->
+an_exception_in_a_finalizer_is_the_reply(_Config) ->
     {ok, Task} = py:submit(called, fail_at_the_end, [<<"x">>]),
     called:has_noted(<<"x started">>),
     ok = py:cancel(Task),
     called:is_error("KeyError", "in a finalizer", py:await(Task)).
 
-an_exception_in_a_finalizer_of_nobody_is_logged(_Config) ->
+an_exception_in_a_finalizer_without_a_caller_is_logged(_Config) ->
     ok = log_watch:start(),
     ?assertEqual({error, timeout}, py:call(called, fail_at_the_end, [<<"x">>], #{}, 50)),
     called:is_logged("called.fail_at_the_end failed after its caller timed out, cancelled or died"),
@@ -116,7 +116,7 @@ a_coroutine_that_is_never_awaited(_Config) ->
     ?assertEqual({ok, <<"forgotten">>}, py:call(called, forget_coroutine, [])),
     ?assertEqual({ok, 3}, py:call(called, add_later, [1, 2])).
 
-a_coroutine_where_nobody_looks_for_one(_Config) ->
+a_coroutine_inside_a_result_is_refused(_Config) ->
     called:is_error("ConversionError", "result[0]", py:call(called, hide_coroutine, [])),
     Streamed = py:fold(fun(Item, _) -> Item end, none, called, hide_coroutine, []),
     called:is_error("ConversionError", "item", Streamed).
@@ -141,5 +141,5 @@ a_future_that_cannot_be_cancelled(_Config) ->
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
 %% Callers waited forever: the errors were skipped, one after another.
-notes_that_raise_for_ever(_Config) ->
+notes_that_always_raise(_Config) ->
     called:is_error("ValueError", "noted", py:call(called, fail_with_notes, [<<"noted">>])).

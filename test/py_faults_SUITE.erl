@@ -16,7 +16,7 @@
     init_stop_with_busy_loops/1,
     a_storm_of_cancels/1,
     a_callback_that_never_returns/1,
-    blocked_code_leaves_dirty_schedulers_alone/1,
+    blocked_code_occupies_no_dirty_scheduler/1,
     loops_that_end_leave_others_alone/1,
     a_hundred_killed_loops_leave_nothing/1,
     ten_thousand_callers_at_once/1,
@@ -57,7 +57,7 @@ deaths_at_random_under_load(_Config) ->
     Deaths = [
         begin
             %% Long enough for some work between two deaths, and all of them few enough for the
-            %% supervisor, which gives up at 30 in ten seconds.
+            %% supervisor, which ends at 30 in ten seconds.
             timer:sleep(rand:uniform(120)),
             Victim = lists:nth(rand:uniform(length(Victims)), Victims),
             case whereis(Victim) of
@@ -115,8 +115,8 @@ init_stop_with_busy_loops(_Config) ->
             "')\">>),"
             "Start = fun(F, A) -> {ok, L} = py_event_loop:start_link(#{}),"
             "  {ok, _} = py_event_loop:submit(L, called, F, A) end,"
-            "Start(spin_for_ever, []), Start(sleep_on_the_loop, [3600]),"
-            "Start(wait_for_ever, [<<\"x\">>]), Start(count_in_c, [1 bsl 60]),"
+            "Start(spin_forever, []), Start(sleep_on_the_loop, [3600]),"
+            "Start(wait_forever, [<<\"x\">>]), Start(count_in_c, [1 bsl 60]),"
             "receive after 300 -> init:stop() end.",
     {Status, Printed} = other_node:run(Code),
     ?assertEqual({0, []}, {Status, [L || L <- string:split(Printed, "\n", all), crash(L)]}).
@@ -153,7 +153,7 @@ a_callback_that_never_returns(_Config) ->
     {ok, _} = py:call(called, end_spinning, [], #{}, 60_000).
 
 %% More functions and loops block than the node has dirty schedulers: another NIF gets one.
-blocked_code_leaves_dirty_schedulers_alone(_Config) ->
+blocked_code_occupies_no_dirty_scheduler(_Config) ->
     {ok, _} = py:call(called, hold, []),
     Count = erlang:system_info(dirty_cpu_schedulers) + erlang:system_info(dirty_io_schedulers),
     Tasks = [element(2, {ok, _} = py:submit(called, block, [])) || _ <- lists:seq(1, Count + 5)],
@@ -199,7 +199,7 @@ a_hundred_killed_loops_leave_nothing(_Config) ->
     _ = [
         begin
             {ok, Loop} = py_event_loop:start_link(#{thread => own}),
-            {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+            {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
             called:has_noted(<<"x started">>),
             ok = mortal:kill(Loop),
             ?assertEqual({error, loop_down}, py:await(Task))

@@ -15,7 +15,7 @@
     an_fd_watched_twice_has_the_second_callback/1,
     an_fd_in_two_loops_is_reported_by_both/1,
     a_reused_fd_number_is_a_new_fd/1,
-    a_stale_reference_does_not_close_a_strangers_fd/1,
+    a_stale_reference_does_not_close_a_reused_fd/1,
     an_fd_can_be_closed_after_its_loop/1,
     test_functions_take_no_foreign_fds/1
 ]).
@@ -145,7 +145,7 @@ a_reused_fd_number_is_a_new_fd(_Config) ->
         _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [OldWrite, NewWrite]]
     end).
 
-a_stale_reference_does_not_close_a_strangers_fd(_Config) ->
+a_stale_reference_does_not_close_a_reused_fd(_Config) ->
     with:loop(fun(Loop) ->
         {Read, OldWrite, Closed} = closed_and_watched(Loop, 1),
         {Read, Write} = pipe_with_read_end(Read),

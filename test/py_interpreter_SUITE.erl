@@ -10,13 +10,13 @@
 -export([
     python_starts_when_first_needed/1,
     python_starts_with_the_application/1,
-    many_ask_for_it_at_once/1,
+    many_processes_start_it_at_once/1,
     a_virtual_environment_is_used/1,
     python_path_comes_first/1,
     a_crash_leaves_the_python_stacks_behind/1,
     a_crash_leaves_nothing_behind_if_so_set/1,
     threads_take_turns_as_often_as_set/1,
-    a_wrong_setting_is_one_sentence_and_can_be_mended/1,
+    a_wrong_setting_is_one_sentence_and_can_be_fixed/1,
     another_version_is_refused_in_one_sentence/1,
     a_wrong_setting_does_not_stop_the_application/1,
     ssl_numpy_and_asyncio_can_be_imported/1,
@@ -29,8 +29,8 @@
     asyncios_own_loop_is_the_default_if_set/1,
     asyncio_and_the_package_are_imported_side_by_side/1,
     no_call_thread_is_pythons_main_thread/1,
-    an_exception_is_answered_with_its_traceback/1,
-    a_caller_that_dies_disturbs_nobody/1,
+    an_exception_is_returned_with_its_traceback/1,
+    a_dead_caller_does_not_affect_others/1,
     init_stop_ends_the_node/1,
     halt_ends_the_node/1,
     halt_ends_the_node_while_python_starts/1,
@@ -73,7 +73,7 @@ eventually_running() ->
     ok = eventually:is(true, fun py_nif:python_running/0),
     true.
 
-many_ask_for_it_at_once(_Config) ->
+many_processes_start_it_at_once(_Config) ->
     with_node([], fun(Call) ->
         ?assertEqual(ok, Call(?MODULE, ask_together, [100, ok]))
     end).
@@ -142,7 +142,7 @@ threads_take_turns_as_often_as_set(_Config) ->
     ?assertEqual({ok, 0.0005}, Interval([{switch_interval, 0.5}])),
     ?assertEqual({ok, 0.002}, Interval([{switch_interval, 2}])).
 
-a_wrong_setting_is_one_sentence_and_can_be_mended(Config) ->
+a_wrong_setting_is_one_sentence_and_can_be_fixed(Config) ->
     Folder = ?config(folder, Config),
     with_node([], fun(Call) ->
         Set = fun(Key, Value) -> Call(application, set_env, [erlang_loop, Key, Value]) end,
@@ -291,7 +291,7 @@ no_call_thread_is_pythons_main_thread(Config) ->
         ?assertEqual({ok, Ident}, Run)
     end).
 
-an_exception_is_answered_with_its_traceback(_Config) ->
+an_exception_is_returned_with_its_traceback(_Config) ->
     with_node([], fun(Call) ->
         {error, Traceback} = probe(Call, fail, ["on purpose"]),
         ?assertNotEqual(nomatch, string:find(Traceback, "Traceback (most recent call last)")),
@@ -301,7 +301,7 @@ an_exception_is_answered_with_its_traceback(_Config) ->
         ?assertMatch({ok, _}, probe(Call, pid, []))
     end).
 
-a_caller_that_dies_disturbs_nobody(_Config) ->
+a_dead_caller_does_not_affect_others(_Config) ->
     with_node([], fun(Call) ->
         ok = Call(py_interpreter, ensure_started, []),
         Caller = Call(erlang, spawn, [

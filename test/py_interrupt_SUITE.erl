@@ -20,7 +20,7 @@
     an_interrupt_that_is_refused_comes_again/1,
     an_interrupt_interrupts_what_an_interrupt_began/1,
     an_interrupt_goes_through_erlang_to_the_innermost_call/1,
-    an_interrupt_of_the_inner_call_spares_the_outer_one/1,
+    an_interrupt_of_the_inner_call_does_not_end_the_outer_one/1,
     a_protected_block_behind_an_interrupt/1,
     a_loop_of_a_function_is_left/1,
     an_interrupt_in_a_finalizer_is_not_lost/1,
@@ -220,7 +220,7 @@ an_interrupt_goes_through_erlang_to_the_innermost_call(_Config) ->
 level(N) -> <<"level ", (integer_to_binary(N))/binary, " ended by Interrupted">>.
 
 %% The inner call has a timeout of its own, which the outer one sees as the result of erlang.call.
-an_interrupt_of_the_inner_call_spares_the_outer_one(_Config) ->
+an_interrupt_of_the_inner_call_does_not_end_the_outer_one(_Config) ->
     _ = [
         begin
             ?assertEqual({ok, {error, timeout}}, py:call(interrupted, nest, [1, <<"x">>, 200])),

@@ -9,7 +9,7 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
     a_loop_with_all_its_tasks_is_overload/1,
-    a_loop_with_all_its_tasks_is_still_asked_about/1,
+    a_full_loop_can_still_be_inspected/1,
     what_is_handed_to_the_loop_counts_once/1,
     the_default_loop_has_limits_too/1,
     plain_streams_have_a_limit/1
@@ -49,7 +49,7 @@ a_loop_with_all_its_tasks_is_overload(_Config) ->
     ?assertEqual({ok, [1, 0]}, fold(Loop, plain_count, 2)),
     stop(Loop, Tasks).
 
-a_loop_with_all_its_tasks_is_still_asked_about(_Config) ->
+a_full_loop_can_still_be_inspected(_Config) ->
     {Loop, Tasks} = full_loop(),
     {ok, Shown} = py_event_loop:tasks(Loop),
     ?assertEqual(5, length(Shown)),
@@ -71,7 +71,7 @@ the_default_loop_has_limits_too(_Config) ->
     called:in_node([{default_loop_options, Options}], default_loop, ?MODULE).
 
 default_loop() ->
-    Tasks = [element(2, {ok, _} = py:submit(called, wait_for_ever, [<<"x">>])) || _ <- [1, 2, 3]],
+    Tasks = [element(2, {ok, _} = py:submit(called, wait_forever, [<<"x">>])) || _ <- [1, 2, 3]],
     eventually:is(3, fun() -> unanswered(py_default_loop) end),
     %% Not known yet as a coroutine function: a call thread finds out, and then there is no room.
     {error, overload} = py:call(called, add_later, [1, 2]),
@@ -125,7 +125,7 @@ plain_streams() ->
 full_loop() ->
     {ok, Loop} = py_event_loop:start_link(#{max_tasks => 5}),
     Tasks = [
-        element(2, {ok, _} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]))
+        element(2, {ok, _} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]))
      || _ <- lists:seq(1, 5)
     ],
     %% They have begun, so that one that is cancelled is not on its way any more.

@@ -19,7 +19,7 @@
     basic_config_with_a_format_decides_on_the_text/1,
     basic_config_with_a_stream_adds_to_it/1,
     a_callback_that_fails/1,
-    a_task_whose_exception_nobody_takes/1,
+    a_task_whose_exception_is_not_retrieved/1,
     a_task_that_wants_to_end_the_program/1,
     a_thread_that_fails/1,
     a_finalizer_that_fails/1,
@@ -27,7 +27,7 @@
     a_handler_that_calls_python/1,
     the_default_handler_shows_them/1,
     it_can_be_turned_off/1,
-    a_flood_is_bounded_and_told/1,
+    a_flood_is_limited_and_logged/1,
     what_was_logged_is_there_when_the_application_stops/1
 ]).
 %% A handler of logger.
@@ -196,7 +196,7 @@ a_callback_that_fails(_Config) ->
     ),
     ?assertEqual(<<"asyncio">>, Name).
 
-a_task_whose_exception_nobody_takes(_Config) ->
+a_task_whose_exception_is_not_retrieved(_Config) ->
     {ok, none} = py:call(printing, fail_in_forgotten_task, []),
     #{level := error, msg := {report, #{exception := #{message := Message}}}} =
         log_events:next("Task exception was never retrieved"),
@@ -271,7 +271,7 @@ it_can_be_turned_off(_Config) ->
     ),
     ?assertEqual("record 0\n", Text).
 
-a_flood_is_bounded_and_told(_Config) ->
+a_flood_is_limited_and_logged(_Config) ->
     called:in_node([{logging_queue, 100}], flood, ?MODULE).
 
 flood() ->

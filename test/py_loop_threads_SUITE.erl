@@ -6,8 +6,8 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
-    a_loop_nobody_asked_costs_no_thread/1,
-    a_loop_nobody_asked_ends/1,
+    a_loop_without_requests_has_no_thread/1,
+    a_loop_without_requests_ends/1,
     few_loops_have_a_thread_each/1,
     many_loops_share_threads/1,
     an_own_thread_is_not_shared/1,
@@ -15,20 +15,20 @@
     a_stuck_thread_gets_no_more_loops/1,
     a_busy_thread_gets_no_more_loops/1,
     a_loop_on_a_shared_thread_looks_as_on_its_own/1,
-    neighbours_run_while_another_has_its_turn/1,
+    other_loops_run_during_a_turn/1,
     generators_are_finalized_by_their_own_loop/1,
     context_variables_are_the_loops_own/1,
     every_request_finds_context_variables_as_init_code_left_them/1,
     timers_of_many_loops/1,
     fds_of_many_loops/1,
     an_fd_wakes_a_sleeping_loop/1,
-    a_writer_that_stays_is_told_again_and_again/1,
-    an_fd_is_heard_while_requests_wake_the_loop/1,
+    a_writer_that_stays_is_reported_repeatedly/1,
+    an_fd_is_reported_while_requests_wake_the_loop/1,
     epoll_sets_that_cannot_be_nested_deeper/1,
-    a_neighbour_that_ends_slowly_holds_up_nobody/1,
+    a_loop_that_ends_slowly_blocks_no_other/1,
     loops_that_end_at_once_wait_for_their_turn/1,
-    a_neighbours_init_code_fails/1,
-    a_killed_loop_leaves_its_neighbours_alone/1,
+    init_code_of_another_loop_on_the_thread_fails/1,
+    a_killed_loop_does_not_affect_others_on_its_thread/1,
     loops_come_and_go/1,
     options_are_checked/1,
     waiting_can_be_chosen/1
@@ -56,7 +56,7 @@ end_per_testcase(_Case, Config) ->
 
 %% Who gets which thread
 
-a_loop_nobody_asked_costs_no_thread(_Config) ->
+a_loop_without_requests_has_no_thread(_Config) ->
     Before = resources(),
     Loops = start(200, #{}),
     ?assertEqual(Before, resources()),
@@ -69,7 +69,7 @@ a_loop_nobody_asked_costs_no_thread(_Config) ->
 resources() ->
     {leak_check:threads(), length(leak_check:fds())}.
 
-a_loop_nobody_asked_ends(_Config) ->
+a_loop_without_requests_ends(_Config) ->
     [Stopped, Killed, Shut] = start(3, #{}),
     ?assertEqual({ok, []}, py_event_loop:stop(Stopped)),
     ?assertEqual({error, noproc}, py_event_loop:stop(Stopped)),
@@ -163,7 +163,7 @@ a_loop_on_a_shared_thread_looks_as_on_its_own(_Config) ->
     ],
     stop([Own | Shared]).
 
-neighbours_run_while_another_has_its_turn(_Config) ->
+other_loops_run_during_a_turn(_Config) ->
     ok = py_nif:python_loop_threads(1),
     [One, Two] = share_a_thread(2),
     {ok, none} = py_event_loop:run(One, loop_probe, remember, [<<"one">>]),
@@ -252,13 +252,13 @@ an_fd_wakes_a_sleeping_loop(_Config) ->
 
 %% A request that wakes a parked loop is run before the fds are looked at: the VM tells of those, or
 %% the next wait does, however many requests come.
-a_writer_that_stays_is_told_again_and_again(_Config) ->
+a_writer_that_stays_is_reported_repeatedly(_Config) ->
     ok = py_nif:python_loop_threads(1),
     [One, Two] = share_a_thread(2),
     ?assertEqual({ok, none}, py_event_loop:run(One, loop_probe, write_times, [5], #{}, 30000)),
     stop([One, Two]).
 
-an_fd_is_heard_while_requests_wake_the_loop(_Config) ->
+an_fd_is_reported_while_requests_wake_the_loop(_Config) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     _ = [
         begin
@@ -316,7 +316,7 @@ cpu_seconds() ->
 
 %% Their ends
 
-a_neighbour_that_ends_slowly_holds_up_nobody(_Config) ->
+a_loop_that_ends_slowly_blocks_no_other(_Config) ->
     ok = py_nif:python_loop_threads(1),
     [Slow, Neighbour] = share_a_thread(2, #{patience => 1500}),
     {ok, _} = py_event_loop:submit(Slow, called, refuse_to_end, []),
@@ -341,7 +341,7 @@ loops_that_end_at_once_wait_for_their_turn(_Config) ->
     ok = py_nif:python_loop_threads(1),
     Loops = share_a_thread(200, #{patience => 0}),
     Tasks = [
-        element(2, {ok, _} = py_event_loop:submit(Loop, loop_probe, end_with_a_nap, [0.01]))
+        element(2, {ok, _} = py_event_loop:submit(Loop, loop_probe, end_after_a_sleep, [0.01]))
      || Loop <- Loops
     ],
     eventually:is({ok, 200}, fun() -> py:call(loop_probe, sleeping, []) end),
@@ -363,7 +363,7 @@ loops_that_end_at_once_wait_for_their_turn(_Config) ->
     ok = log_watch:stop(),
     ?assertEqual([], Left).
 
-a_neighbours_init_code_fails(_Config) ->
+init_code_of_another_loop_on_the_thread_fails(_Config) ->
     _ = process_flag(trap_exit, true),
     ok = py_nif:python_loop_threads(1),
     Neighbours = share_a_thread(2),
@@ -374,10 +374,10 @@ a_neighbours_init_code_fails(_Config) ->
     stop(Neighbours),
     flush_exits().
 
-a_killed_loop_leaves_its_neighbours_alone(_Config) ->
+a_killed_loop_does_not_affect_others_on_its_thread(_Config) ->
     ok = py_nif:python_loop_threads(1),
     [Killed | Neighbours] = share_a_thread(3),
-    {ok, Task} = py_event_loop:submit(Killed, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Killed, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     unlink(Killed),
     mortal:kill(Killed),

@@ -18,7 +18,7 @@
     waiting_without_a_router_leaves_no_messages/1,
     huge_delays_are_accepted/1,
     unknown_messages_are_logged_and_survived/1,
-    calls_for_keepers_only_cannot_hurt/1
+    calls_meant_for_keepers_are_harmless_elsewhere/1
 ]).
 
 all() -> cases:of_suite(?MODULE).
@@ -291,7 +291,7 @@ unknown_messages_are_logged_and_survived(_Config) ->
     ok = py_event_worker:stop(Worker),
     ok = log_watch:stop().
 
-calls_for_keepers_only_cannot_hurt(_Config) ->
+calls_meant_for_keepers_are_harmless_elsewhere(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         ok = py_nif:timer_fired(1 bsl 62),
         ok = py_nif:event_loop_set_router(Loop, self()),

@@ -10,12 +10,12 @@
     a_copy_has_names_of_its_own/1,
     namespaces_are_listed/1,
     any_module_is_a_namespace/1,
-    what_is_no_namespace/1,
+    what_is_not_a_namespace/1,
     the_last_expression_is_the_value/1,
     variables_belong_to_the_call/1,
     concurrent_calls_have_their_own_variables/1,
     await_outside_of_functions/1,
-    await_on_a_loop_of_ones_own/1,
+    await_on_a_loop_of_your_own/1,
     a_result_by_reference/1,
     tracebacks_have_source_lines/1,
     tracebacks_name_the_callers_file/1,
@@ -87,7 +87,7 @@ any_module_is_a_namespace(_Config) ->
     {ok, Names} = py:names(Module),
     ?assert(lists:member(<<"add">>, Names)).
 
-what_is_no_namespace(_Config) ->
+what_is_not_a_namespace(_Config) ->
     {ok, List} = py:eval("[]", #{}, #{return => ref}),
     Type = <<"builtins.TypeError">>,
     {error, #{type := Type, message := Message}} = py:exec(List, "x = 1"),
@@ -158,7 +158,7 @@ await_outside_of_functions(_Config) ->
     ?assertEqual({ok, 8}, py:eval(Ns, "async def f():\n    return 8\nf()")),
     ?assertEqual({error, timeout}, py:eval(Ns, "await asyncio.sleep(3600)", #{}, 10)).
 
-await_on_a_loop_of_ones_own(_Config) ->
+await_on_a_loop_of_your_own(_Config) ->
     {ok, Ns} = py:namespace(),
     {ok, Loop} = py_event_loop:start_link(#{}),
     {ok, There} = py_event_loop:run(Loop, called, loop_thread, []),

@@ -8,22 +8,22 @@
 -export([
     print_goes_to_the_callers_group_leader/1,
     every_caller_has_its_own/1,
-    what_was_printed_comes_before_the_answer/1,
-    a_line_without_an_end_comes_with_the_answer/1,
+    what_was_printed_comes_before_the_reply/1,
+    an_unfinished_line_arrives_before_the_reply/1,
     flush_sends_a_line_that_has_no_end/1,
     tasks_and_their_threads_inherit_it/1,
     threads_print_whole_lines/1,
     a_thread_that_ends_sends_its_line/1,
     what_a_cast_prints_outlives_its_caller/1,
-    a_stream_prints_to_who_asked_for_it/1,
+    a_stream_prints_to_its_consumers_group_leader/1,
     a_program_on_the_main_thread/1,
     a_loop_prints_to_its_owners_group_leader/1,
     text_is_utf8/1,
     the_streams_are_as_python_has_them/1,
     a_great_many_lines_come_in_order/1,
-    a_leader_that_is_behind_holds_up_who_prints/1,
-    a_leader_that_takes_nothing_loses_text_and_it_is_logged/1,
-    a_dead_leader_is_no_reason_to_fail/1,
+    a_slow_group_leader_blocks_printing_code/1,
+    a_group_leader_that_does_not_reply_loses_text_and_that_is_logged/1,
+    a_dead_group_leader_is_ignored/1,
     a_killed_output_process_loses_nothing/1,
     without_a_caller_it_goes_to_user/1,
     it_can_be_turned_off/1,
@@ -90,7 +90,7 @@ every_caller_has_its_own(_Config) ->
 
 %% The caller is its own group leader, and finds the text in its mailbox when it gets the reply: so
 %% what it prints itself comes after.
-what_was_printed_comes_before_the_answer(_Config) ->
+what_was_printed_comes_before_the_reply(_Config) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
         true = group_leader(self(), self()),
@@ -121,7 +121,7 @@ texts() ->
     after 0 -> []
     end.
 
-a_line_without_an_end_comes_with_the_answer(_Config) ->
+an_unfinished_line_arrives_before_the_reply(_Config) ->
     Leader = fake_leader:start(),
     ok = printed(Leader, fun() -> py:call(builtins, print, [<<"begun">>], #{'end' => <<>>}) end),
     fake_leader:has(Leader, <<"begun">>),
@@ -180,7 +180,7 @@ what_a_cast_prints_outlives_its_caller(_Config) ->
     fake_leader:has(Leader, <<"cast\n">>),
     fake_leader:stop(Leader).
 
-a_stream_prints_to_who_asked_for_it(_Config) ->
+a_stream_prints_to_its_consumers_group_leader(_Config) ->
     Leader = fake_leader:start(),
     Sum = fun(Function) ->
         fake_leader:as_leader(Leader, fun() ->
@@ -266,7 +266,7 @@ a_great_many_lines_come_in_order(_Config) ->
     fake_leader:has(Leader, numbers(20_000, 100)),
     fake_leader:stop(Leader).
 
-a_leader_that_is_behind_holds_up_who_prints(_Config) ->
+a_slow_group_leader_blocks_printing_code(_Config) ->
     Leader = fake_leader:start(),
     ok = fake_leader:hold(Leader),
     Self = self(),
@@ -291,7 +291,7 @@ a_leader_that_is_behind_holds_up_who_prints(_Config) ->
     lists:foreach(fun fake_leader:stop/1, [Leader, Other]).
 
 %% This takes as long as native code is patient: five seconds.
-a_leader_that_takes_nothing_loses_text_and_it_is_logged(_Config) ->
+a_group_leader_that_does_not_reply_loses_text_and_that_is_logged(_Config) ->
     ok = log_watch:start(),
     Leader = fake_leader:start(),
     ok = fake_leader:hold(Leader),
@@ -307,7 +307,7 @@ a_leader_that_takes_nothing_loses_text_and_it_is_logged(_Config) ->
 
 %% What goes wrong
 
-a_dead_leader_is_no_reason_to_fail(_Config) ->
+a_dead_group_leader_is_ignored(_Config) ->
     Leader = fake_leader:start(),
     ok = printed(Leader, fun() -> py:call(builtins, print, [<<"alive">>]) end),
     ok = fake_leader:stop(Leader),

@@ -149,7 +149,7 @@ references_are_refused(Config) ->
 
 a_timeout_cancels(Config) ->
     Loop = loop(Config),
-    ?assertEqual({error, timeout}, py_event_loop:run(Loop, called, wait_for_ever, [<<"late">>], #{}, 50)),
+    ?assertEqual({error, timeout}, py_event_loop:run(Loop, called, wait_forever, [<<"late">>], #{}, 50)),
     eventually:is(true, fun() -> has_noted(Loop, <<"late cancelled">>) end),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
@@ -157,7 +157,7 @@ a_timeout_cancels(Config) ->
 
 tasks_are_awaited_and_cancelled(Config) ->
     Loop = loop(Config),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"task">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"task">>]),
     ?assertEqual(timeout, py:yield(Task)),
     ?assertEqual(timeout, py:yield(Task, 10)),
     ok = py:cancel(Task),
@@ -167,7 +167,7 @@ tasks_are_awaited_and_cancelled(Config) ->
     {ok, Short} = py_event_loop:submit(Loop, called, add_later, [1, 2]),
     ?assertEqual({value, {ok, 3}}, py:yield(Short, 5000)),
     ?assertEqual({value, {error, noproc}}, py:yield(Short)),
-    {ok, Late} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"given_up">>]),
+    {ok, Late} = py_event_loop:submit(Loop, called, wait_forever, [<<"given_up">>]),
     ?assertEqual({error, timeout}, py:await(Late, 20)),
     ?assertEqual({error, noproc}, py:await(Late, 20)),
     eventually:is(true, fun() -> has_noted(Loop, <<"given_up cancelled">>) end),
@@ -185,9 +185,9 @@ tasks_run_side_by_side(Config) ->
 a_dead_caller_is_noticed(Config) ->
     Loop = loop(Config),
     Caller = spawn(fun() ->
-        py_event_loop:run(Loop, called, wait_for_ever, [<<"orphan">>], #{}, infinity)
+        py_event_loop:run(Loop, called, wait_forever, [<<"orphan">>], #{}, infinity)
     end),
-    eventually:is(true, fun() -> runs(Loop, <<"wait_for_ever">>) end),
+    eventually:is(true, fun() -> runs(Loop, <<"wait_forever">>) end),
     ok = mortal:kill(Caller),
     eventually:is(true, fun() -> has_noted(Loop, <<"orphan cancelled">>) end).
 
@@ -269,8 +269,8 @@ output_reaches_the_callers_group_leader(Config) ->
 
 info_and_tasks(Config) ->
     Loop = loop(Config),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"shown">>]),
-    eventually:is(true, fun() -> runs(Loop, <<"wait_for_ever">>) end),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"shown">>]),
+    eventually:is(true, fun() -> runs(Loop, <<"wait_forever">>) end),
     {ok, #{pid := Loop, unanswered := 1, node := Node, lag := _}} = py_event_loop:info(Loop),
     ?assertNotEqual(node(), Node),
     ?assert(lists:keymember(Loop, 2, py_event_loop:which_loops())),

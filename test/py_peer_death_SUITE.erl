@@ -11,10 +11,10 @@
     an_exit_code/1,
     a_kill/1,
     callers_tasks_and_streams_get_the_reason/1,
-    the_others_notice_nothing/1,
+    a_crash_does_not_affect_other_peers/1,
     a_supervisor_starts_another_one/1,
     a_killed_proxy_ends_its_peer/1,
-    a_linked_process_takes_the_peer_along/1,
+    a_linked_process_ends_the_peer/1,
     a_killed_proxy_ends_streams/1,
     a_peer_that_dies_while_it_starts/1,
     a_peer_that_dies_in_its_init_code/1,
@@ -46,7 +46,7 @@ an_exit_code(_Config) ->
 
 a_kill(_Config) ->
     Loop = peers:start(#{}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     "" = os:cmd("kill -KILL " ++ integer_to_list(peers:os_pid(Loop))),
     ?assertEqual({error, {peer_down, {signal, sigkill}}}, py:await(Task)).
 
@@ -63,10 +63,10 @@ dies(Why, Module, Function, Args) ->
 callers_tasks_and_streams_get_the_reason(_Config) ->
     Loop = peers:start(#{}),
     Down = {error, {peer_down, {signal, sigsegv}}},
-    Call = fun() -> exit(py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, infinity)) end,
+    Call = fun() -> exit(py_event_loop:run(Loop, called, wait_forever, [<<"x">>], #{}, infinity)) end,
     Callers = [spawn_monitor(Call) || _ <- lists:seq(1, 20)],
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
-    {ok, Yielded} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
+    {ok, Yielded} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     {ok, Stream} = py_event_loop:stream(Loop, streamed, waits, [<<"x">>], #{}, #{demand => 10}),
     ?assertEqual([0], streams:await_items(Stream, 1)),
     Fold = fun() ->
@@ -90,7 +90,7 @@ callers_tasks_and_streams_get_the_reason(_Config) ->
     ok = py:demand(Stream, 1),
     ok = py:cancel(Task).
 
-the_others_notice_nothing(_Config) ->
+a_crash_does_not_affect_other_peers(_Config) ->
     [One, Other] = [peers:start(#{}) || _ <- [1, 2]],
     {ok, Task} = py_event_loop:submit(Other, asyncio, sleep, [0.5, <<"slept">>]),
     {error, {peer_down, _}} = py_event_loop:run(One, ctypes, string_at, [0]),
@@ -115,12 +115,12 @@ init(Spec) ->
 a_killed_proxy_ends_its_peer(_Config) ->
     Loop = peers:start(#{}),
     OsPid = peers:os_pid(Loop),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     ok = mortal:kill(Loop),
     ?assertEqual({error, loop_down}, py:await(Task)),
     eventually:is(false, fun() -> peers:is_running(OsPid) end).
 
-a_linked_process_takes_the_peer_along(_Config) ->
+a_linked_process_ends_the_peer(_Config) ->
     Self = self(),
     Owner = spawn(fun() ->
         {ok, Loop} = py_event_loop:start_link(peers:options(#{})),
@@ -161,7 +161,7 @@ a_peer_that_does_not_start_in_time(_Config) ->
 
 a_loop_that_ends_in_its_peer(_Config) ->
     Loop = peers:start(#{}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     {ok, none} = py_event_loop:run(Loop, called, stop_loop, []),
     {error, cancelled} = py:await(Task),
@@ -170,7 +170,7 @@ a_loop_that_ends_in_its_peer(_Config) ->
 a_loop_that_is_killed_in_its_peer(_Config) ->
     Loop = peers:start(#{name => killed_over_there}),
     {ok, #{node := Node}} = py_event_loop:info(Loop),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     Monitor = monitor(process, Loop),
     true = exit(erpc:call(Node, erlang, whereis, [killed_over_there]), kill),

@@ -8,7 +8,7 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
     all_peers_are_used_and_the_idle_ones_first/1,
-    a_spare_stands_in/1,
+    a_spare_loop_takes_over/1,
     what_has_not_begun_runs_on_another_peer/1,
     a_caller_waits_for_the_next_peer/1,
     a_crash_loop_ends_in_unavailable/1,
@@ -60,7 +60,7 @@ all_peers_are_used_and_the_idle_ones_first(_Config) ->
     Used = [Pid || _ <- lists:seq(1, 4), {ok, Pid} <- [run(os, getpid, [])]],
     ?assertEqual(2, length(lists:usort(Used))),
     {ok, [#{name := peer_pool_1, spare := false, os_pid := _}, #{node := _}]} = py_event_loop_pool:info(peer_pool),
-    {ok, Task} = py_event_loop:submit(peer_pool_1, called, wait_for_ever, [<<"busy">>]),
+    {ok, Task} = py_event_loop:submit(peer_pool_1, called, wait_forever, [<<"busy">>]),
     {ok, #{os_pid := Idle}} = py_event_loop:info(peer_pool_2),
     ?assertEqual([{ok, Idle}], lists:usort([run(os, getpid, []) || _ <- lists:seq(1, 6)])),
     ok = py:cancel(Task),
@@ -68,7 +68,7 @@ all_peers_are_used_and_the_idle_ones_first(_Config) ->
     stop().
 
 %% While the supervisor, which is suspended, replaces nothing.
-a_spare_stands_in(_Config) ->
+a_spare_loop_takes_over(_Config) ->
     Pool = start(#{size => 1, spare => 1}),
     {ok, [#{os_pid := First}, #{os_pid := Spare, spare := true}]} = py_event_loop_pool:info(peer_pool),
     ?assertEqual([{ok, First}], lists:usort([run(os, getpid, []) || _ <- lists:seq(1, 4)])),
@@ -85,7 +85,7 @@ a_spare_stands_in(_Config) ->
 what_has_not_begun_runs_on_another_peer(_Config) ->
     _ = start(#{size => 2}),
     Begun = spawn_caller(fun() ->
-        py_event_loop:run(peer_pool_1, called, wait_for_ever, [<<"begun">>], #{}, infinity)
+        py_event_loop:run(peer_pool_1, called, wait_forever, [<<"begun">>], #{}, infinity)
     end),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(peer_pool_1, called, count_tasks, []) end),
     {ok, #{os_pid := OsPid, pid := Stopped}} = py_event_loop:info(peer_pool_1),
@@ -122,7 +122,7 @@ a_crash_loop_ends_in_unavailable(_Config) ->
 a_stopped_peer_is_killed_after_a_timeout(_Config) ->
     Loop = peers:start(#{place => {peer, #{kill_after => 200}}}),
     Other = spawn_caller(fun() ->
-        py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, infinity)
+        py_event_loop:run(Loop, called, wait_forever, [<<"x">>], #{}, infinity)
     end),
     eventually:is({ok, 1}, fun() -> py_event_loop:run(Loop, called, count_tasks, []) end),
     ok = signal("STOP", Loop),
@@ -153,7 +153,7 @@ a_blocked_loop(_Config) ->
 %% The second check comes after the first: so that has found nothing.
 a_timeout_alone_does_not_kill(_Config) ->
     Loop = peers:start(#{place => {peer, #{kill_after => 5000}}}),
-    Timeout = fun() -> py_event_loop:run(Loop, called, wait_for_ever, [<<"x">>], #{}, 20) end,
+    Timeout = fun() -> py_event_loop:run(Loop, called, wait_forever, [<<"x">>], #{}, 20) end,
     ?assertEqual([{error, timeout}], lists:usort([Timeout() || _ <- lists:seq(1, 5)])),
     Guard = guard(Loop),
     %% The last fields are `check' and `next'.
@@ -268,7 +268,7 @@ a_lost_connection(_Config) ->
     Host = peers:start(#{}),
     {ok, #{node := Node}} = py_event_loop:info(Host),
     There = peers:start(#{place => Node}),
-    {ok, Task} = py_event_loop:submit(There, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(There, called, wait_forever, [<<"x">>]),
     Monitors = [monitor(process, There), monitor(process, Host)],
     true = erlang:disconnect_node(Node),
     ?assertEqual({error, {peer_down, noconnection}}, py:await(Task)),

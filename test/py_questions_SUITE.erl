@@ -7,7 +7,7 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
-    an_answer/1,
+    a_reply/1,
     an_exception_has_class_reason_and_stack/1,
     an_error_of_python_that_crossed_erlang_can_be_read/1,
     funs_can_be_called/1,
@@ -17,14 +17,14 @@
     nested_calls_do_not_starve_each_other/1,
     endless_nesting_is_an_error/1,
     a_finalizer_asks_while_its_thread_waits/1,
-    a_blocked_loop_gets_answers_of_plain_functions/1,
-    a_loop_that_asks_itself_is_told/1,
-    a_loop_that_asks_one_on_its_thread_is_told/1,
-    a_loop_that_asks_itself_through_others_times_out/1,
+    a_blocked_loop_still_gets_replies_of_plain_functions/1,
+    a_loop_that_calls_itself_gets_an_error/1,
+    a_loop_that_calls_one_on_its_thread_gets_an_error/1,
+    a_loop_that_calls_itself_through_others_times_out/1,
     a_timeout_kills_what_runs/1,
     a_cancelled_task_kills_what_runs/1,
-    a_killed_answerer_is_an_answer/1,
-    a_dead_dispatcher_answers_at_once/1,
+    a_killed_process_is_an_error_reply/1,
+    calls_fail_at_once_when_the_dispatcher_dies/1,
     what_runs_survives_the_dispatcher/1,
     a_failed_cast_is_logged/1,
     messages_arrive_in_order/1,
@@ -54,7 +54,7 @@ end_per_testcase(_Case, Config) ->
 
 %% Answers
 
-an_answer(_Config) ->
+a_reply(_Config) ->
     _ = [
         ?assertEqual({ok, [3, 2, 1]}, py:call(asking, Way, [lists, reverse, [[1, 2, 3]]]))
      || Way <- [ask, ask_later, ask_later, ask_on_the_loop, ask_on_the_loop, ask_in_a_thread]
@@ -130,7 +130,7 @@ a_finalizer_asks_while_its_thread_waits(_Config) ->
 finalizer_asks() ->
     Self = self(),
     {ok, _} = py:call(called, hold, []),
-    %% What Erlang lets go of is finalized by the next thread that takes up Python: not this one.
+    %% What Erlang releases is finalized by the next thread that takes up Python: not this one.
     Main = spawn_link(fun() -> py_interpreter:run(<<"called">>, <<"block">>, []) end),
     eventually:is({ok, true}, fun() -> py:call(called, is_blocked, []) end),
     Keeper = spawn_link(fun() -> keep_what_asks_at_its_end(Self) end),
@@ -144,7 +144,7 @@ finalizer_asks() ->
     true = unlink(Main),
     ok.
 
-%% Answers when the Python object is let go of, and so before its finalizer has had an answer.
+%% Answers when the Python object is released, and so before its finalizer has had an answer.
 forget(Keeper) ->
     Keeper ! {forget, self()},
     receive
@@ -164,12 +164,12 @@ forget_all(From) ->
 
 %% Loops that wait
 
-a_blocked_loop_gets_answers_of_plain_functions(_Config) ->
+a_blocked_loop_still_gets_replies_of_plain_functions(_Config) ->
     Ask = [?MODULE, ask_python, [called, add, [1, 2]]],
     ?assertEqual({ok, 3}, py:call(asking, ask_on_the_loop, Ask)).
 
 %% Answered from inside, so at once and not after five seconds: the reason says which it was.
-a_loop_that_asks_itself_is_told(_Config) ->
+a_loop_that_calls_itself_gets_an_error(_Config) ->
     %% So that the loop is known to be where it runs.
     {ok, 3} = py:call(called, add_later, [1, 2]),
     Direct = [?MODULE, ask_python, [called, add_later, [1, 2]]],
@@ -186,7 +186,7 @@ a_loop_that_asks_itself_is_told(_Config) ->
     ?assertEqual({ok, {ok, 3}}, py:call(asking, ask_on_the_loop, Other)),
     {ok, []} = py_event_loop:stop(Loop).
 
-a_loop_that_asks_one_on_its_thread_is_told(_Config) ->
+a_loop_that_calls_one_on_its_thread_gets_an_error(_Config) ->
     called:in_node([{loop_threads, 1}], share_a_thread, ?MODULE).
 
 share_a_thread() ->
@@ -209,7 +209,7 @@ two_on_a_thread() ->
             two_on_a_thread()
     end.
 
-a_loop_that_asks_itself_through_others_times_out(_Config) ->
+a_loop_that_calls_itself_through_others_times_out(_Config) ->
     {ok, 3} = py:call(called, add_later, [1, 2]),
     Ask = [?MODULE, ask_python_by_another, [called, add_later], 0.2],
     ok = called:is_error("TimeoutError", "no reply within 0.2 s", py:call(asking, ask_on_the_loop, Ask)).
@@ -224,7 +224,7 @@ ask_python_by_another(Module, Function) ->
         {'DOWN', Monitor, process, _, Answer} -> Answer
     end.
 
-%% Giving up
+%% Timeouts and cancellation
 
 a_timeout_kills_what_runs(_Config) ->
     {ok, Task} = py:submit(asking, ask, [?MODULE, block, [], 0.2]),
@@ -270,7 +270,7 @@ killed(Monitor) ->
 
 %% Deaths
 
-a_killed_answerer_is_an_answer(_Config) ->
+a_killed_process_is_an_error_reply(_Config) ->
     {ok, Task} = py:submit(asking, ask, [?MODULE, block, []]),
     exit(running(), kill),
     ok = called:is_error("erlang.Error", "exit: killed", py:await(Task)),
@@ -278,7 +278,7 @@ a_killed_answerer_is_an_answer(_Config) ->
     exit(running(), out_of_luck),
     ok = called:is_error("erlang.Error", "exit: out_of_luck", py:await(Second)).
 
-a_dead_dispatcher_answers_at_once(_Config) ->
+calls_fail_at_once_when_the_dispatcher_dies(_Config) ->
     Dispatcher = whereis(py_questions),
     ok = sys:suspend(Dispatcher),
     {ok, Task} = py:submit(asking, ask, [lists, reverse, [[]]]),

@@ -55,7 +55,7 @@ loops_survive_unloading_the_module(_Config) ->
 %% task, a stream, an actor, a Python object in a term, the default loop, call threads.
 python_survives_unloading_the_module(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     {ok, Stream} = py_event_loop:stream(Loop, streamed, tracked, [<<"x">>]),
     {ok, Actor} = py_actor:start_link(Loop, acting, server, []),
     {ok, Object} = py:eval(<<"__import__('erlang').Handle([])">>),
@@ -135,7 +135,7 @@ forking_works_after_unloading_the_module(_Config) ->
 %% every result is right, and no process dies that has used the old code.
 python_survives_purges(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     {ok, Stream} = py_event_loop:stream(Loop, streamed, tracked, [<<"x">>]),
     Callers = [spawn_monitor(fun() -> call_until_told(N, Loop) end) || N <- lists:seq(1, 10)],
     lists:foreach(

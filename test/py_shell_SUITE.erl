@@ -23,21 +23,21 @@
     a_closed_peer_is_an_event/1,
     tcp_listens_connects_and_accepts/1,
     udp_sends_receives_and_broadcasts/1,
-    a_port_that_is_none_raises/1,
+    a_port_that_is_not_one_raises/1,
     timers_come_in_order_and_never_early/1,
     a_cancelled_timer_does_not_come/1,
     poll_events_does_not_wait_for_0/1,
     poll_events_waits_its_time/1,
-    poll_events_waits_for_ever/1,
+    poll_events_waits_forever/1,
     poll_events_leaves_the_mailbox_alone/1,
     a_wakeup_ends_a_wait/1,
     a_wakeup_is_remembered/1,
     several_processes_wait_for_one_loop/1,
-    a_router_of_my_own_delivers/1,
+    a_router_of_your_own_delivers/1,
     a_router_can_have_a_name/1,
     a_worker_delivers_and_owns_its_loop/1,
-    i_can_be_the_router_myself/1,
-    info_tells_what_a_loop_does/1,
+    any_process_can_be_the_router/1,
+    info_shows_what_a_loop_does/1,
     the_snippets_of_the_request_run/1
 ]).
 
@@ -341,7 +341,7 @@ udp_sends_receives_and_broadcasts(_Config) ->
         _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [One, Two]]
     end).
 
-a_port_that_is_none_raises(_Config) ->
+a_port_that_is_not_one_raises(_Config) ->
     {ok, {Fd, Port}} = py_nif:create_test_udp_socket(0),
     Calls = [
         fun(P) -> py_nif:create_test_tcp_listener(P) end,
@@ -400,7 +400,7 @@ poll_events_waits_its_time(_Config) ->
         ]
     end).
 
-poll_events_waits_for_ever(_Config) ->
+poll_events_waits_forever(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         Waiting = loop_events:waiting(Loop),
@@ -455,7 +455,7 @@ several_processes_wait_for_one_loop(_Config) ->
 
 %% Keepers
 
-a_router_of_my_own_delivers(_Config) ->
+a_router_of_your_own_delivers(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         {ok, Router} = py_event_router:start_link(Loop),
         ?assertMatch({ok, #{keeper := Router}}, py_nif:event_loop_info(Loop)),
@@ -483,7 +483,7 @@ a_worker_delivers_and_owns_its_loop(_Config) ->
     end).
 
 %% Then the messages of py_keeper come here; poll_events/2 takes those it needs.
-i_can_be_the_router_myself(_Config) ->
+any_process_can_be_the_router(_Config) ->
     with:pipe(fun(Loop, Read, Write) ->
         ok = py_nif:event_loop_set_router(Loop, self()),
         {ok, Reader} = py_nif:add_reader(Loop, Read, 1),
@@ -499,7 +499,7 @@ i_can_be_the_router_myself(_Config) ->
         ?assertEqual(1, py_nif:poll_events(Loop, 5000))
     end).
 
-info_tells_what_a_loop_does(_Config) ->
+info_shows_what_a_loop_does(_Config) ->
     with:pipe(fun(Loop, Read, _Write) ->
         {ok, _} = py_nif:add_reader(Loop, Read, 1),
         {ok, _} = py_nif:call_later(Loop, 3_600_000, 2),

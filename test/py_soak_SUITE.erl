@@ -221,8 +221,8 @@ cancel() ->
         end
     end.
 
-%% The default loop has just been killed, or is being restarted. Or those who cancel at once have
-%% filled the queue: what they asked for stays there until its turn comes, and they are held up.
+%% The default loop has just been killed, or is being restarted. Or callers that cancel at once have
+%% filled the queue: their requests stay there until the loop takes them, and new ones are refused.
 refused(loop_down, Told) ->
     Told;
 refused(not_started, Told) ->

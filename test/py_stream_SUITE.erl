@@ -22,7 +22,7 @@
     a_dead_consumer_is_noproc/1,
     async_generators_run_on_their_loop/1,
     plain_generators_run_on_call_threads/1,
-    a_busy_stream_lets_others_have_their_turn/1,
+    a_busy_stream_leaves_time_for_others/1,
     a_full_loop_is_overload/1,
     ten_thousand_at_once/1,
     ten_thousand_plain_ones_at_once/1,
@@ -232,7 +232,7 @@ plain_generators_run_on_call_threads(_Config) ->
 
 %% Endless streams with unlimited demand: calls and coroutines still return, and they
 %% need no more threads.
-a_busy_stream_lets_others_have_their_turn(_Config) ->
+a_busy_stream_leaves_time_for_others(_Config) ->
     Sink = spawn_link(fun Drop() ->
         receive
             _ -> Drop()

@@ -15,7 +15,7 @@
     the_output_process/1,
     the_logger_process/1,
     the_questions_process/1,
-    a_process_that_answers_a_question/1,
+    a_process_that_replies_to_a_question/1,
     an_actor/1,
     the_supervisor_of_actors/1,
     the_watchdog/1,
@@ -162,7 +162,7 @@ kill_questions() ->
     ?assertEqual({ok, []}, py:call(asking, ask, [lists, reverse, [[]]])),
     ok.
 
-a_process_that_answers_a_question(_Config) -> called:in_node([], kill_answerer, ?MODULE).
+a_process_that_replies_to_a_question(_Config) -> called:in_node([], kill_answerer, ?MODULE).
 
 kill_answerer() ->
     {ok, Asked} = py:submit(asking, ask, [?MODULE, say_and_wait, [self(), go_on]]),
@@ -228,7 +228,7 @@ the_default_loop(_Config) ->
     called:in_node([{default_loop_init, Init}], kill_default_loop, ?MODULE).
 
 kill_default_loop() ->
-    {ok, Task} = py:submit(called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py:submit(called, wait_forever, [<<"x">>]),
     {ok, _} = py:call(called, hold, []),
     {ok, Plain} = py:submit(called, block, []),
     called:has_noted(<<"x started">>),
@@ -247,7 +247,7 @@ the_supervisor_of_the_default_loop(_Config) ->
     called:in_node([], kill_loop_supervisor, ?MODULE).
 
 kill_loop_supervisor() ->
-    {ok, Task} = py:submit(called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py:submit(called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     Old = whereis(py_default_loop),
     _ = mortal:kill_registered(py_event_loop_sup),
@@ -261,7 +261,7 @@ a_loop_started_from_Erlang(_Config) -> called:in_node([], kill_loop, ?MODULE).
 kill_loop() ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     unlink(Loop),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     mortal:kill(Loop),
     ?assertEqual({error, loop_down}, py:await(Task)),
@@ -275,7 +275,7 @@ kill_loop_of_pool() ->
     {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 2, init => Init}),
     {ok, [<<"init">>, <<"init">>]} = py:call(called, take_events, []),
     Other = whereis(my_pool_2),
-    {ok, Lost} = py_event_loop:submit(my_pool_1, called, wait_for_ever, [<<"x">>]),
+    {ok, Lost} = py_event_loop:submit(my_pool_1, called, wait_forever, [<<"x">>]),
     {ok, Kept} = py_event_loop:submit(my_pool_2, asyncio, sleep, [0.2, <<"kept">>]),
     called:has_noted(<<"x started">>),
     mortal:kill(whereis(my_pool_1)),
@@ -297,7 +297,7 @@ kill_pool() ->
     Spec = py_event_loop_pool:child_spec(#{name => my_pool, size => 2}),
     %% Any supervisor will do.
     {ok, Pool} = supervisor:start_child(erlang_loop_sup, Spec),
-    {ok, Task} = py_event_loop_pool:submit(my_pool, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop_pool:submit(my_pool, called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     mortal:kill(Pool),
     {error, _} = py:await(Task),
@@ -337,7 +337,7 @@ a_process_that_called_Python(_Config) -> called:in_node([], kill_caller, ?MODULE
 kill_caller() ->
     {ok, _} = py:call(called, hold, []),
     Callers = [
-        spawn(fun() -> py:call(called, wait_for_ever, [<<"x">>], #{}, infinity) end),
+        spawn(fun() -> py:call(called, wait_forever, [<<"x">>], #{}, infinity) end),
         spawn(fun() -> py:call(called, block, [], #{}, infinity) end)
     ],
     called:has_noted(<<"x started">>),
@@ -355,7 +355,7 @@ a_peer(_Config) -> called:in_node([], kill_peer, ?MODULE).
 kill_peer() ->
     _ = process_flag(trap_exit, true),
     {ok, Loop} = py_event_loop:start_link(#{place => peer}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     {ok, #{os_pid := OsPid}} = py_event_loop:info(Loop),
     [] = os:cmd("kill -KILL " ++ integer_to_list(OsPid)),
     Down = {peer_down, {signal, sigkill}},
@@ -370,7 +370,7 @@ the_process_of_a_loop_in_a_peer(_Config) -> called:in_node([], kill_loop_of_peer
 kill_loop_of_peer() ->
     _ = process_flag(trap_exit, true),
     {ok, Loop} = py_event_loop:start_link(#{place => peer}),
-    {ok, Task} = py_event_loop:submit(Loop, called, wait_for_ever, [<<"x">>]),
+    {ok, Task} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]),
     [OsPid] = peers:running(),
     ok = mortal:kill(Loop),
     {error, loop_down} = py:await(Task),

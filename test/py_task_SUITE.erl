@@ -7,7 +7,7 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 -export([
     tasks_run_side_by_side/1,
-    await_takes_answers_in_any_order/1,
+    await_takes_replies_in_any_order/1,
     await_twice_is_noproc/1,
     await_after_a_timeout_is_noproc/1,
     await_cancels_after_its_timeout/1,
@@ -19,7 +19,7 @@
     cancel_by_another_process/1,
     a_coroutine_may_refuse_to_be_cancelled/1,
     a_queued_function_is_never_run/1,
-    a_function_answers_after_its_cancel/1,
+    a_function_that_returns_after_its_cancellation/1,
     cancel_on_the_way_from_a_call_thread_to_the_loop/1,
     cancel_as_the_loop_begins/1,
     a_killed_caller_with_1000_tasks/1,
@@ -30,8 +30,8 @@
     a_caller_dies_while_the_loop_has_timers/1,
     the_first_step_runs_in_its_task/1,
     a_first_step_that_wants_to_exit/1,
-    a_task_that_nobody_holds_still_answers/1,
-    a_coroutine_that_was_given_up_before_it_began/1,
+    an_unreferenced_task_still_replies/1,
+    a_coroutine_abandoned_before_it_begins/1,
     tasks_leave_no_memory_behind/1
 ]).
 
@@ -56,7 +56,7 @@ tasks_run_side_by_side(_Config) ->
     %% One after the other they would take 20 s.
     ?assert(Time < 10_000_000, Time).
 
-await_takes_answers_in_any_order(_Config) ->
+await_takes_replies_in_any_order(_Config) ->
     Tasks = [submit(called, add, [N, 0]) || N <- lists:seq(1, 50)],
     Later = [submit(called, add_later, [N, 0]) || N <- lists:seq(51, 100)],
     Answers = [py:await(Task) || Task <- lists:reverse(Tasks ++ Later)],
@@ -75,7 +75,7 @@ await_after_a_timeout_is_noproc(_Config) ->
     ?assertEqual({error, noproc}, py:await(Task, infinity)).
 
 await_cancels_after_its_timeout(_Config) ->
-    Task = submit(called, wait_for_ever, [<<"x">>]),
+    Task = submit(called, wait_forever, [<<"x">>]),
     ?assertEqual({error, timeout}, py:await(Task, 50)),
     called:has_noted(<<"x cancelled">>).
 
@@ -94,14 +94,14 @@ yield_lets_the_task_go_on(_Config) ->
     ?assertEqual({value, {ok, <<"x">>}}, py:yield(Task, 5000)).
 
 cancel_reaches_the_await(_Config) ->
-    Task = submit(called, wait_for_ever, [<<"x">>]),
+    Task = submit(called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     ?assertEqual(ok, py:cancel(Task)),
     ?assertEqual({error, cancelled}, py:await(Task)),
     called:has_noted(<<"x cancelled">>).
 
 cancel_twice(_Config) ->
-    Task = submit(called, wait_for_ever, [<<"x">>]),
+    Task = submit(called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     ?assertEqual([ok, ok, ok], [py:cancel(Task) || _ <- [1, 2, 3]]),
     ?assertEqual({error, cancelled}, py:await(Task)),
@@ -115,7 +115,7 @@ cancel_after_the_end(_Config) ->
     ?assertEqual({ok, 3}, py:await(Task)).
 
 cancel_by_another_process(_Config) ->
-    Task = submit(called, wait_for_ever, [<<"x">>]),
+    Task = submit(called, wait_forever, [<<"x">>]),
     called:has_noted(<<"x started">>),
     _ = spawn_link(fun() -> ok = py:cancel(Task) end),
     ?assertEqual({error, cancelled}, py:await(Task)).
@@ -144,7 +144,7 @@ a_queued_function_is_never_run(_Config) ->
     ?assert(Cancelled > 0).
 
 %% The cancel of one task does not hit another that runs later on the same thread.
-a_function_answers_after_its_cancel(_Config) ->
+a_function_that_returns_after_its_cancellation(_Config) ->
     _ = [
         begin
             Task = submit(called, add, [N, 0]),
@@ -194,7 +194,7 @@ cancel_as_the_loop_begins(_Config) ->
 a_killed_caller_with_1000_tasks(_Config) ->
     Self = self(),
     Pid = spawn(fun() ->
-        _ = [submit(called, wait_for_ever, [<<"x">>]) || _ <- lists:seq(1, 1000)],
+        _ = [submit(called, wait_forever, [<<"x">>]) || _ <- lists:seq(1, 1000)],
         Self ! submitted,
         receive
             never -> ok
@@ -225,7 +225,7 @@ a_killed_caller_with_1000_queued_functions(_Config) ->
     %% 1,000 of them would take ten seconds on one thread.
     eventually:is(0, fun() -> maps:get(queued, py_calls:info()) end, 2000).
 
-a_task_that_nobody_holds_still_answers(_Config) ->
+an_unreferenced_task_still_replies(_Config) ->
     {ok, _} = py:submit(called, note, [<<"kept">>]),
     erlang:garbage_collect(),
     called:has_noted(<<"kept">>),
@@ -233,7 +233,7 @@ a_task_that_nobody_holds_still_answers(_Config) ->
         {py_reply, _, {ok, none}} -> ok
     end.
 
-a_coroutine_that_was_given_up_before_it_began(_Config) ->
+a_coroutine_abandoned_before_it_begins(_Config) ->
     %% Python would warn of a coroutine that was never awaited, if it were.
     ok = py:exec(<<"import warnings\nwarnings.simplefilter('error')">>),
     try

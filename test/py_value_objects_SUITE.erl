@@ -1,4 +1,4 @@
-%% @doc Do objects, atoms and exceptions arrive as what they are, and let go of what they held?
+%% @doc Do objects, atoms and exceptions arrive as what they are, and release what they held?
 %%
 %% Python starts once in a node, so each case has a node of its own and runs there.
 -module(py_value_objects_SUITE).

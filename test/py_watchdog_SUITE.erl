@@ -19,7 +19,7 @@
     a_loop_that_sleeps_is_left_asleep/1,
     an_idle_node_is_left_asleep/1,
     a_loop_wakes_the_watchdog_at_most_once_per_check/1,
-    a_loop_that_rests_leaves_the_watchdog_to_one_that_is_stuck/1,
+    a_resting_loop_does_not_hide_a_stuck_one/1,
     loops_that_share_a_thread_wake_the_watchdog_once/1,
     a_disabled_watchdog_gets_no_messages/1,
     a_watchdog_that_is_restarted_sees_what_is_stuck/1,
@@ -63,7 +63,7 @@ a_loop_is_restarted(_Config) -> there(restarted).
 a_loop_that_sleeps_is_left_asleep(_Config) -> there(left_asleep).
 an_idle_node_is_left_asleep(_Config) -> there(idle).
 a_loop_wakes_the_watchdog_at_most_once_per_check(_Config) -> there(heartbeat).
-a_loop_that_rests_leaves_the_watchdog_to_one_that_is_stuck(_Config) -> there(two_loops).
+a_resting_loop_does_not_hide_a_stuck_one(_Config) -> there(two_loops).
 a_watchdog_that_is_restarted_sees_what_is_stuck(_Config) -> there(watchdog_restarted).
 
 loops_that_share_a_thread_wake_the_watchdog_once(_Config) ->
@@ -147,9 +147,9 @@ again() ->
 interrupted() ->
     Loop = started(#{stuck_policy => interrupt}),
     {error, #{type := Type, traceback := Frames}} =
-        py_event_loop:run(Loop, called, spin_for_ever, [], #{}, 60_000),
+        py_event_loop:run(Loop, called, spin_forever, [], #{}, 60_000),
     ?assertEqual(<<"erlang_loop.watchdog.LoopStuckError">>, Type),
-    ?assertMatch(#{function := <<"spin_for_ever">>}, lists:last(Frames)),
+    ?assertMatch(#{function := <<"spin_forever">>}, lists:last(Frames)),
     %% The loop itself has lost nothing.
     ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
     ?assert(is_process_alive(Loop)),

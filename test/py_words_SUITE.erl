@@ -1,4 +1,4 @@
-%% @doc Do the default loop, a loop of one's own and a pool take the same words?
+%% @doc Do the default loop, a loop of your own and a pool take the same words?
 -module(py_words_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -11,7 +11,7 @@
     a_cast_runs_on_that_loop/1,
     what_is_wrong_is_named/1,
     a_loop_or_pool_that_is_not_there/1,
-    a_name_that_is_none_of_python/1
+    a_name_that_python_does_not_have/1
 ]).
 
 -define(PLACES, [{py_event_loop, words_loop}, {py_event_loop_pool, words_pool}]).
@@ -132,7 +132,7 @@ a_loop_or_pool_that_is_not_there(_Config) ->
         [{py_event_loop, {no_loop, not_there}}, {py_event_loop_pool, {no_pool, not_there}}]
     ).
 
-a_name_that_is_none_of_python(_Config) ->
+a_name_that_python_does_not_have(_Config) ->
     called:is_error("ModuleNotFoundError", "names a module of Elixir", py:call('Elixir.Foo', bar, [])),
     called:is_error("ModuleNotFoundError", "names a file", py:call("app/code.py", bar, [])),
     called:is_error("ModuleNotFoundError", "No module named 'no_such_module'", py:call(no_such_module, bar, [])).

@@ -48,7 +48,7 @@ defmodule ErlangLoop.CallTest do
     assert {:error, %Error{reason: {:no_pool, :missing}}} =
              ErlangLoop.call(:math, :sqrt, [1], pool: :missing)
 
-    assert_raise Error, "there was no answer in time", fn ->
+    assert_raise Error, "there was no reply in time", fn ->
       ErlangLoop.call!(:asyncio, :sleep, [60], timeout: 0)
     end
   end

@@ -35,7 +35,7 @@ def none_left() -> Iterator[None]:
 
 
 def fds_come_back(before: dict[int, str]) -> None:
-    """The VM closes the fds of a loop after its poller let go of them, so this may wait."""
+    """The VM closes the fds of a loop after its poller has released them, so this may wait."""
     deadline = time.monotonic() + GRACE
     while (left := _new(before)) and time.monotonic() < deadline:
         time.sleep(0.001)

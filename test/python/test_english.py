@@ -46,6 +46,13 @@ UNWANTED = [
     r"(is|are|was|were) answered",
     r"in one go",
     r"that there (is|are) not",
+    r"(hold|holds|holding|held) (it |them |others )?up",
+    r"lets? go of",
+    r"(give|gives|giving|gave) up",
+    r"(is|are|was|were) given up",
+    r"to and fro",
+    r"in its stead",
+    r"answers? (of|from|to) (a |the )?(call|calls|function|functions|question|questions)",
 ]
 WORDS = re.compile(rf"\b({'|'.join(UNWANTED)})\b", re.IGNORECASE)
 
@@ -96,9 +103,21 @@ def text(path: Path) -> str:
     return "\n".join(RUST.findall(content)) if path.suffix == ".rs" else content
 
 
+#: The beginning of a function, of a test of Elixir, or of one of a table of tests.
+DEFINITION = re.compile(r"^ *(?:async )?(?:def |(?:pub )?fn |)([a-z]\w*)\(", re.MULTILINE)
+
+
+def names(path: Path) -> str:
+    """The names of a program's functions, word by word: one name per line."""
+    return "\n".join(
+        name.replace("_", " ") for name in DEFINITION.findall(path.read_text(encoding="utf-8"))
+    )
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_sources(path):
     assert unwanted(text(path)) == []
+    assert [words for _, words in unwanted(names(path))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -103,7 +103,7 @@ impl Dialogue {
     }
 
     /// Whether `received` is the whole, right answer; `false` if more has to come.
-    pub fn is_answered(&self, received: &[u8]) -> Result<bool, Failure> {
+    pub fn is_complete(&self, received: &[u8]) -> Result<bool, Failure> {
         match self {
             Self::Echo { message, .. } => same(received, message),
             Self::Http { body, .. } => http_answered(received, body),
@@ -175,29 +175,29 @@ mod tests {
     fn an_echo_is_right_only_when_whole_and_of_this_turn() {
         let mut echo = Dialogue::echo(32, 1).unwrap();
         let first = echo.request().to_vec();
-        assert_eq!(echo.is_answered(&first[..31]), Ok(false));
-        assert_eq!(echo.is_answered(&first), Ok(true));
+        assert_eq!(echo.is_complete(&first[..31]), Ok(false));
+        assert_eq!(echo.is_complete(&first), Ok(true));
         echo.advance();
-        assert!(echo.is_answered(&first).is_err());
+        assert!(echo.is_complete(&first).is_err());
         let other = Dialogue::echo(32, 2).unwrap();
-        assert!(other.is_answered(&first).is_err());
+        assert!(other.is_complete(&first).is_err());
     }
 
     #[test]
     fn http_answers() {
         let http = Dialogue::http("/", "hi");
         let right = b"HTTP/1.1 200 OK\r\nserver: x\r\ncontent-length: 2\r\n\r\nhi";
-        assert_eq!(http.is_answered(right), Ok(true));
-        assert_eq!(http.is_answered(&right[..right.len() - 1]), Ok(false));
+        assert_eq!(http.is_complete(right), Ok(true));
+        assert_eq!(http.is_complete(&right[..right.len() - 1]), Ok(false));
         assert!(
-            http.is_answered(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nho")
+            http.is_complete(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nho")
                 .is_err()
         );
         assert!(
-            http.is_answered(b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\nhi")
+            http.is_complete(b"HTTP/1.1 500 No\r\ncontent-length: 2\r\n\r\nhi")
                 .is_err()
         );
-        assert!(http.is_answered(b"HTTP/1.1 200 OK\r\n\r\nhi").is_err());
+        assert!(http.is_complete(b"HTTP/1.1 200 OK\r\n\r\nhi").is_err());
     }
 
     #[test]

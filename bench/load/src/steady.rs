@@ -65,7 +65,7 @@ impl Client {
             Ok(count) => self.received += count,
             Err(error) => return Err(broken(&error)),
         }
-        if !self.dialogue.is_answered(&self.incoming[..self.received])? {
+        if !self.dialogue.is_complete(&self.incoming[..self.received])? {
             if self.received == self.incoming.len() {
                 return Err("the answer is too long".into());
             }

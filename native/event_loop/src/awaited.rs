@@ -12,7 +12,7 @@ pub struct Awaited<T> {
     value: Mutex<T>,
     /// Counts changes. Relaxed: a thread that sees it changed takes the lock before it reads the
     /// value.
-    told: AtomicU32,
+    changes: AtomicU32,
     /// Threads that sleep. Relaxed: written under the lock, and read after a change that was made
     /// under it. Either they were counted before, or they have seen that change.
     sleepers: AtomicU32,
@@ -25,7 +25,7 @@ impl<T> Awaited<T> {
     pub fn new(value: T) -> Self {
         Self {
             value: Mutex::new(value),
-            told: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             bell: Condvar::new(),
         }
@@ -38,8 +38,8 @@ impl<T> Awaited<T> {
     }
 
     /// Announces a change; call it without the lock. Makes a system call only if a thread sleeps.
-    pub fn tell(&self) {
-        self.told.fetch_add(1, Relaxed);
+    pub fn announce(&self) {
+        self.changes.fetch_add(1, Relaxed);
         if self.sleepers.load(Relaxed) > 0 {
             self.bell.notify_all();
         }
@@ -48,8 +48,8 @@ impl<T> Awaited<T> {
     /// How many changes were announced: for a thread that checks without the lock, because the
     /// threads that change the value need the lock.
     #[must_use]
-    pub fn told(&self) -> u32 {
-        self.told.load(Relaxed)
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Relaxed)
     }
 
     /// Sleeps until the value is `wanted`; returns `false` if it is not by `until`.
@@ -81,13 +81,13 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_there_is_not_waited_for() {
+    fn a_value_that_is_there_needs_no_waiting() {
         let awaited = Awaited::new(7);
         assert!(awaited.sleep(None, |value| *value == 7));
     }
 
     #[test]
-    fn what_does_not_come_is_waited_for_until_then() {
+    fn waiting_ends_at_the_deadline() {
         let awaited = Awaited::new(7);
         let until = Instant::now() + Duration::from_millis(2);
         assert!(!awaited.sleep(Some(until), |value| *value == 8));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_one_is_nobody_elses_business() {
+    fn a_panic_does_not_affect_other_threads() {
         let awaited = std::sync::Arc::new(Awaited::new(7));
         let panics = awaited.clone();
         let panicked = std::thread::spawn(move || {

@@ -203,7 +203,7 @@ mod tests {
     };
 
     #[test]
-    fn tells_what_is_readable_until_it_is_taken_out() {
+    fn a_readable_fd_is_reported_until_it_is_removed() {
         let set = EpollSet::new().unwrap();
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut out = EventBuffer::new();

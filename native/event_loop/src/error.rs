@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errno_goes_there_and_back() {
+    fn errno_converts_both_ways() {
         for errno in [libc::EBADF, libc::EPERM, libc::ENOMEM, libc::EEXIST] {
             assert_eq!(Error::from_errno(errno).errno(), Some(errno));
         }

@@ -230,7 +230,7 @@ impl EventLoop {
         let Some(set) = self.set.get() else {
             // A thread that creates a set meanwhile wakes us.
             self.counters.polls.add_owned(1);
-            if self.parking.nap(timeout_ns) {
+            if self.parking.sleep(timeout_ns) {
                 self.counters.wakeups.add_owned(1);
             }
             return Ok(0);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_inside_of_another_is_one_of_its_own() {
+    fn nested_calls_are_distinct() {
         let calls = Interruptible::<true>::new();
         let (outside, _) = calls.switch(1);
         assert!(calls.send(1, || ()));

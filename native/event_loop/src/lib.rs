@@ -1,8 +1,7 @@
 //! The core of an event loop: what a loop waits for, and how it sleeps and is woken.
 //!
 //! Plain Rust without the Erlang VM or Python, so that unit tests, loom and Miri reach all of it.
-//! The native library builds its loops on [`EventLoop`]; the modules below are its parts, in
-//! alphabetical order.
+//! The native library builds its loops on [`EventLoop`]; the modules below are its parts.
 //!
 //! | module | idea |
 //! |---|---|
@@ -14,7 +13,6 @@
 //! | [`event_loop`](EventLoop) | the parts combined |
 //! | [`inbox`] | work posted by other threads |
 //! | [`interruptible`] | interrupting one call of a thread, and no other |
-//! | [`wake_latency`] | how much earlier to wake for a deadline |
 //! | [`life`] | new, running, stopping, closed |
 //! | [`parking`] | sleep and wake without losing a wake-up |
 //! | [`pending`] | events kept until a caller polls |
@@ -22,6 +20,7 @@
 //! | [`signal_set`] | signals on their way to a loop |
 //! | [`timers`] | deadlines, earliest first |
 //! | [`wait`] | how long to spin, and what keeps the next deadline |
+//! | [`wake_latency`] | how much earlier to wake for a deadline |
 //! | [`watcher`] | whether the watcher over all loops sleeps |
 //! | [`watches`] | which fds are watched, and how |
 #![deny(unsafe_code)] // allowed in `sys` only

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn closes_once_and_for_good() {
+    fn closes_once_and_stays_closed() {
         let life = Life::new();
         assert_eq!(life.close(), Ok(true));
         assert_eq!(life.close(), Ok(false));

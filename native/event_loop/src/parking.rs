@@ -146,7 +146,7 @@ impl Parking {
 
     /// Ends the epoll wait. Returns whether there was a wake, and takes it.
     pub fn end_polling(&self) -> bool {
-        self.get_up()
+        self.become_awake()
     }
 
     /// Begins to rest: the next wake wakes the runner, which must exist. Returns `false` if there
@@ -184,7 +184,7 @@ impl Parking {
             }
             if waited == Waited::TimedOut {
                 // Takes a wake that came just after the timeout.
-                return if self.get_up() {
+                return if self.become_awake() {
                     Parked::Woken
                 } else {
                     Parked::TimedOut
@@ -196,13 +196,13 @@ impl Parking {
     /// Sleeps until woken, at most `timeout` nanoseconds, for an owner that has no epoll set: then
     /// only wakes can bring it work. May return without reason. Returns `true` if there was a wake,
     /// which is taken.
-    pub fn nap(&self, timeout: Option<u64>) -> bool {
+    pub fn sleep(&self, timeout: Option<u64>) -> bool {
         let deadline = timeout.map(|ns| now_ns().saturating_add(ns));
         if !self.announce(PARKED) {
             return true;
         }
         self.state.wait(PARKED, deadline);
-        self.get_up()
+        self.become_awake()
     }
 
     /// The BEAM reported the epoll fd: the request is fulfilled. From any thread.
@@ -241,7 +241,7 @@ impl Parking {
     }
 
     /// Changes any state to AWAKE; `true` if that took a wake.
-    fn get_up(&self) -> bool {
+    fn become_awake(&self) -> bool {
         self.state.word().swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_stands_until_reported() {
+    fn a_request_to_arm_is_pending_until_reported() {
         let parking = Parking::new();
         assert_eq!(parking.park(|| true, Some(1_000)), Parked::TimedOut);
         assert!(parking.is_armed());
@@ -306,18 +306,18 @@ mod tests {
     }
 
     #[test]
-    fn a_nap_ends_by_a_wake_or_in_time() {
+    fn a_sleep_without_a_set_ends_by_a_wake_or_a_timeout() {
         let parking = Parking::new();
         std::thread::scope(|scope| {
             scope.spawn(|| parking.wake());
             // It may return without reason.
-            while !parking.nap(None) {}
+            while !parking.sleep(None) {}
         });
         parking.wake();
-        assert!(parking.nap(None), "the wake comes first");
+        assert!(parking.sleep(None), "the wake comes first");
         let before = Instant::now();
         while before.elapsed() < Duration::from_millis(3) {
-            assert!(!parking.nap(Some(3_000_000)));
+            assert!(!parking.sleep(Some(3_000_000)));
         }
         assert!(!parking.is_armed());
     }

@@ -133,7 +133,7 @@ mod tests {
     use Direction::{Read, Write};
 
     #[test]
-    fn keeps_the_order_and_merges_what_says_the_same() {
+    fn keeps_the_order_and_merges_equal_events() {
         let mut pending = Pending::new();
         pending.push_ready(10, Read, 1);
         pending.push_timer(2);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_what_a_watch_had_waiting() {
+    fn events_of_an_ended_watch_are_dropped() {
         let mut pending = Pending::new();
         pending.push_ready(10, Read, 1);
         pending.push_ready(10, Write, 1);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_with_another_callback_is_that_ones_event() {
+    fn a_pending_event_moves_to_the_descriptors_new_callback() {
         let mut pending = Pending::new();
         pending.push_ready(10, Read, 1);
         pending.push_ready(10, Read, 2);

@@ -76,7 +76,7 @@ pub struct TimerHeap<T: Cancel> {
     seq: u64,
     cancelled: usize,
     /// Cancelled values that left the heap, for the caller to drop when it is safe.
-    buried: Vec<T>,
+    discarded: Vec<T>,
 }
 
 impl<T: Cancel> TimerHeap<T> {
@@ -93,7 +93,7 @@ impl<T: Cancel> TimerHeap<T> {
             fresh: Vec::new(),
             seq: 0,
             cancelled: 0,
-            buried: Vec::new(),
+            discarded: Vec::new(),
         }
     }
 
@@ -112,13 +112,13 @@ impl<T: Cancel> TimerHeap<T> {
     pub fn note_cancelled(&mut self) {
         self.cancelled = self.len().min(self.cancelled + 1);
         if let Some(newest) = self.fresh.pop_if(|entry| entry.value.is_cancelled()) {
-            self.bury(newest);
+            self.discard(newest);
         }
         if self.cancelled > Self::TOLERATED && self.cancelled > self.len() / 2 {
             let mut entries = std::mem::take(&mut self.heap).into_vec();
             for entries in [&mut self.fresh, &mut entries] {
                 let dead = entries.extract_if(.., |entry| entry.value.is_cancelled());
-                self.buried.extend(dead.map(|entry| entry.value));
+                self.discarded.extend(dead.map(|entry| entry.value));
             }
             self.heap = entries.into();
             self.cancelled = 0;
@@ -168,8 +168,8 @@ impl<T: Cancel> TimerHeap<T> {
 
     /// The cancelled values that have left the heap since the last call. Dropping one may run its
     /// own code (a Python object's), which must not run while the heap is being changed.
-    pub fn take_buried(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.buried)
+    pub fn take_discarded(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.discarded)
     }
 
     /// How many values are inside, cancelled ones included.
@@ -222,7 +222,7 @@ impl<T: Cancel> TimerHeap<T> {
         }
         let mut fresh = std::mem::take(&mut self.fresh);
         for dead in fresh.extract_if(.., |entry| entry.value.is_cancelled()) {
-            self.bury(dead);
+            self.discard(dead);
         }
         let is_due = |entry: &mut Entry<T>| due_ns.is_some_and(|due_ns| entry.when_ns <= due_ns);
         let due: Vec<_> = match fresh.iter_mut().all(is_due) {
@@ -248,14 +248,14 @@ impl<T: Cancel> TimerHeap<T> {
         }
     }
 
-    /// The earliest in the heap, if it is due; cancelled ones are moved to `buried`.
+    /// The earliest in the heap, if it is due; cancelled ones are moved to `discarded`.
     fn pop_by(&mut self, now_ns: u64) -> Option<Entry<T>> {
         while self.heap.peek()?.when_ns <= now_ns {
             let entry = self.heap.pop()?;
             if !entry.value.is_cancelled() {
                 return Some(entry);
             }
-            self.bury(entry);
+            self.discard(entry);
         }
         None
     }
@@ -267,13 +267,13 @@ impl<T: Cancel> TimerHeap<T> {
             .is_some_and(|entry| entry.value.is_cancelled())
         {
             if let Some(entry) = self.heap.pop() {
-                self.bury(entry);
+                self.discard(entry);
             }
         }
     }
 
-    fn bury(&mut self, entry: Entry<T>) {
-        self.buried.push(entry.value);
+    fn discard(&mut self, entry: Entry<T>) {
+        self.discarded.push(entry.value);
         // Saturating: it may not have been reported yet.
         self.cancelled = self.cancelled.saturating_sub(1);
     }
@@ -361,7 +361,7 @@ mod tests {
         heap.take_due(10, |value| due.push(value.0));
         assert_eq!(due, [8, 2, 4, 6, 1, 9]);
         assert_eq!((heap.len(), heap.live_len()), (2, 2));
-        assert_eq!(heap.take_buried().len(), 1);
+        assert_eq!(heap.take_discarded().len(), 1);
         assert_eq!(heap.next_deadline_by(10), Some(50));
         heap.take_due(49, |value| panic!("{} is not due", value.0));
     }
@@ -375,7 +375,7 @@ mod tests {
         newest.1.set(true);
         heap.note_cancelled();
         assert_eq!((heap.len(), heap.live_len()), (1, 1));
-        assert_eq!(heap.take_buried().len(), 1);
+        assert_eq!(heap.take_discarded().len(), 1);
     }
 
     #[test]

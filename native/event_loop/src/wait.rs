@@ -58,7 +58,7 @@ impl WaitPolicy {
 /// fail, and after a failed probe, a few short waits pass without one.
 ///
 /// Where other threads want the CPU, a spin only keeps them off it, perhaps the very one that it
-/// waits for. So it ends at once when that is [noticed](Self::crowded), and no probe is made for a
+/// waits for. So it ends at once when that is [noticed](Self::contended), and no probe is made for a
 /// while. This time grows with each occurrence, until many hits in between show that it was an
 /// accident.
 #[derive(Debug, Clone)]
@@ -71,8 +71,8 @@ pub struct SpinBudget {
     /// Hits since the last contention for the CPU, or since half of it was forgotten.
     hits: u32,
     /// How many short waits pass before the next probe, and how many after the next contention.
-    rest: u32,
-    next_rest: u32,
+    pause: u32,
+    next_pause: u32,
 }
 
 impl SpinBudget {
@@ -81,9 +81,9 @@ impl SpinBudget {
     /// How many short waits pass without a probe after a failed one.
     pub const PAUSE: u32 = 32;
     /// The same after contention for the CPU: the first and the greatest value.
-    pub const RESTS: (u32, u32) = (16, 4096);
+    pub const PAUSES: (u32, u32) = (16, 4096);
     /// This many hits halve the time without a probe after the next contention.
-    pub const TRUST: u32 = 16;
+    pub const FORGIVEN: u32 = 16;
 
     /// For this machine: on a single CPU a spin only delays the thread that it waits for.
     #[must_use]
@@ -108,8 +108,8 @@ impl SpinBudget {
             budget: 0,
             misses: 0,
             hits: 0,
-            rest: 0,
-            next_rest: Self::RESTS.0,
+            pause: 0,
+            next_pause: Self::PAUSES.0,
         }
     }
 
@@ -129,9 +129,9 @@ impl SpinBudget {
     pub fn hit(&mut self) {
         self.misses = 0;
         self.hits += 1;
-        if self.hits == Self::TRUST {
+        if self.hits == Self::FORGIVEN {
             self.hits = 0;
-            self.next_rest = (self.next_rest / 2).max(Self::RESTS.0);
+            self.next_pause = (self.next_pause / 2).max(Self::PAUSES.0);
         }
         self.budget = self
             .budget
@@ -145,7 +145,7 @@ impl SpinBudget {
         self.misses += 1;
         if self.misses >= Self::PATIENCE {
             self.budget = 0;
-            self.rest = Self::PAUSE;
+            self.pause = Self::PAUSE;
         }
     }
 
@@ -156,11 +156,11 @@ impl SpinBudget {
     }
 
     /// While it spun, another thread had the CPU.
-    pub fn crowded(&mut self) {
+    pub fn contended(&mut self) {
         self.budget = 0;
         self.hits = 0;
-        self.rest = self.next_rest;
-        self.next_rest = self.next_rest.saturating_mul(2).min(Self::RESTS.1);
+        self.pause = self.next_pause;
+        self.next_pause = self.next_pause.saturating_mul(2).min(Self::PAUSES.1);
     }
 
     /// A wait without spinning lasted this long.
@@ -168,8 +168,8 @@ impl SpinBudget {
         if self.max == 0 || self.budget > 0 || waited_ns >= self.short {
             return;
         }
-        if self.rest > 0 {
-            self.rest -= 1;
+        if self.pause > 0 {
+            self.pause -= 1;
         } else {
             self.budget = self.start;
             self.misses = Self::PATIENCE - 1; // one probe: a miss ends it again
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_in_a_row_end_it_and_a_hit_between_does_not() {
+    fn misses_in_a_row_stop_spinning_unless_a_hit_comes_between() {
         let mut spin = spin();
         (0..2).for_each(|_| spin.miss());
         spin.hit();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_bring_one_probe_back() {
+    fn a_short_wait_allows_one_probe() {
         let mut spin = spin();
         (0..3).for_each(|_| spin.miss());
         spin.note_wait(1_000_000);
@@ -269,33 +269,33 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_ends_it_for_longer_each_time() {
+    fn contention_stops_spinning_for_longer_each_time() {
         let mut spin = spin();
-        let rests = [0; 3].map(|_| {
-            spin.crowded();
+        let pauses = [0; 3].map(|_| {
+            spin.contended();
             waits(&mut spin)
         });
-        assert_eq!(rests, [17, 33, 65]);
-        (1..SpinBudget::TRUST).for_each(|_| spin.hit());
-        spin.crowded();
+        assert_eq!(pauses, [17, 33, 65]);
+        (1..SpinBudget::FORGIVEN).for_each(|_| spin.hit());
+        spin.contended();
         assert_eq!(waits(&mut spin), 129, "a few hits are not enough");
-        (0..4 * SpinBudget::TRUST).for_each(|_| spin.hit());
-        spin.crowded();
-        assert_eq!(waits(&mut spin), 17, "many make it trust again");
+        (0..4 * SpinBudget::FORGIVEN).for_each(|_| spin.hit());
+        spin.contended();
+        assert_eq!(waits(&mut spin), 17, "many make it probe again");
     }
 
     #[test]
-    fn a_cpu_that_is_handed_to_and_fro_goes_on_but_earns_no_trust() {
+    fn passing_the_cpu_back_and_forth_is_neither_a_miss_nor_a_hit() {
         let mut spin = spin();
         spin.miss();
         spin.miss();
         spin.handed_over();
         spin.miss();
         assert_eq!(spin.budget(), 75_000, "it is no miss");
-        spin.crowded();
+        spin.contended();
         assert_eq!(waits(&mut spin), 17);
-        (0..4 * SpinBudget::TRUST).for_each(|_| spin.handed_over());
-        spin.crowded();
+        (0..4 * SpinBudget::FORGIVEN).for_each(|_| spin.handed_over());
+        spin.contended();
         assert_eq!(waits(&mut spin), 33, "others may still want the CPU");
     }
 

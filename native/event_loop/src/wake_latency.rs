@@ -1,7 +1,7 @@
 //! How late the kernel wakes a thread for its deadlines, measured from earlier wake-ups: a sleep
 //! with a deadline ends this much earlier, and the thread spins for the rest. The native library's
 //! waiting uses it. It keeps `asyncio.sleep(0.001)` less than half as late as uvloop's, which the loop
-//! promises: 7 us after its time instead of 80 (`bench/`: sleep_1ms).
+//! promises: 30 us after its time instead of 78 (`bench/`: sleep_1ms).
 //!
 //! A sleeping CPU takes a while to wake, 40 to 80 us on a virtual machine, which the kernel's
 //! timers do not include. Spinning for the longest such time would take a twentieth of a CPU for
@@ -50,7 +50,7 @@ impl WakeLatency {
     }
 
     /// While the rest was spun, another thread wanted the CPU: start measuring again.
-    pub fn crowded(&mut self) {
+    pub fn contended(&mut self) {
         self.expected = 0;
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn settles_where_most_are_later() {
+    fn the_estimate_is_below_most_wake_ups() {
         let mut latency = WakeLatency::new(MOST);
         assert_eq!(latency.ahead(1_000_000), 0, "nothing is known");
         let lates = [20_000, 30_000, 40_000, 30_000, 25_000];
@@ -96,7 +96,7 @@ mod tests {
         let mut latency = WakeLatency::new(MOST);
         (0..1000).for_each(|_| woken(&mut latency, 10_000_000));
         assert_eq!(latency.ahead(u64::MAX), MOST);
-        latency.crowded();
+        latency.contended();
         assert_eq!(latency.ahead(u64::MAX), 0);
         let mut never = WakeLatency::new(0);
         woken(&mut never, 10_000);

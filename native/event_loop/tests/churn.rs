@@ -1,5 +1,5 @@
 //! Does an event ever reach the wrong watch? Threads open, watch, pause, close and reuse
-//! thousands of descriptors, some closed behind the loop's back, some kept alive by a duplicate,
+//! thousands of descriptors, some closed without telling the loop, some kept alive by a duplicate,
 //! while the owner polls. Numbers are reused at once, so any confusion of old and new shows.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // a test: also outside its `#[test]` functions
@@ -20,7 +20,7 @@ const EACH: u64 = 2_000;
 #[derive(Default)]
 struct Key {
     fd: AtomicI32,
-    told: AtomicU64,
+    reports: AtomicU64,
     /// The ticket from which on it must get no events; 0 while it may.
     silent_since: AtomicU64,
 }
@@ -65,8 +65,8 @@ impl Scene {
     /// Waits until the owner has reported `key` once more. The watchdog ends the test if that never
     /// happens.
     fn await_told(&self, key: u64) {
-        let before = self.key(key).told.load(Ordering::SeqCst);
-        while self.key(key).told.load(Ordering::SeqCst) == before {
+        let before = self.key(key).reports.load(Ordering::SeqCst);
+        while self.key(key).reports.load(Ordering::SeqCst) == before {
             std::thread::yield_now();
         }
     }
@@ -177,19 +177,19 @@ fn own(scene: &Scene) -> Result<(), String> {
         }
         polled.map_err(|error| error.to_string())?;
         scene.events.resolve_into(&buf, &mut ready);
-        for told in ready.drain(..) {
-            let (Some(key), None) = (told.read, told.write) else {
-                return Err(format!("no key watches for writing: {told:?}"));
+        for event in ready.drain(..) {
+            let (Some(key), None) = (event.read, event.write) else {
+                return Err(format!("no key watches for writing: {event:?}"));
             };
             let known = scene.key(key);
-            if told.fd != known.fd.load(Ordering::SeqCst) {
-                return Err(format!("a key of another descriptor: {told:?}"));
+            if event.fd != known.fd.load(Ordering::SeqCst) {
+                return Err(format!("a key of another descriptor: {event:?}"));
             }
             let silent_since = known.silent_since.load(Ordering::SeqCst);
             if silent_since != 0 && silent_since < began {
-                return Err(format!("{told:?} at {began}, silent since {silent_since}"));
+                return Err(format!("{event:?} at {began}, silent since {silent_since}"));
             }
-            known.told.fetch_add(1, Ordering::SeqCst);
+            known.reports.fetch_add(1, Ordering::SeqCst);
         }
         scene.rounds.fetch_add(1, Ordering::SeqCst);
     }
@@ -217,7 +217,7 @@ fn no_event_reaches_a_wrong_key() {
             if let Err(wrong) = own(scene) {
                 // The threads would wait for their events forever, so the process ends here;
                 // written past the test's capture, which would hide it.
-                let _ = writeln!(std::io::stderr(), "told wrongly: {wrong}");
+                let _ = writeln!(std::io::stderr(), "wrong event: {wrong}");
                 std::process::exit(101);
             }
         });

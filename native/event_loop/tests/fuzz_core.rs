@@ -48,6 +48,6 @@ fn timers_do_what_a_sorted_list_does() {
 }
 
 #[test]
-fn watches_tell_the_right_ones() {
+fn events_reach_the_right_watches() {
     fuzz("watches", 2_000, watches::run);
 }

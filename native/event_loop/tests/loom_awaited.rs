@@ -9,11 +9,11 @@ use loom::thread;
 
 fn change(awaited: &Awaited<u32>) {
     *awaited.lock() += 1;
-    awaited.tell();
+    awaited.announce();
 }
 
 #[test]
-fn who_sleeps_is_woken() {
+fn a_sleeper_is_woken() {
     loom::model(|| {
         let awaited = Arc::new(Awaited::new(0));
         let changes = {
@@ -29,7 +29,7 @@ fn who_sleeps_is_woken() {
 }
 
 #[test]
-fn all_who_sleep_are_woken() {
+fn all_sleepers_are_woken() {
     loom::model(|| {
         let awaited = Arc::new(Awaited::new(0));
         let sleeper = {
@@ -47,18 +47,18 @@ fn all_who_sleep_are_woken() {
 }
 
 #[test]
-fn who_was_told_finds_the_change() {
+fn a_notified_thread_finds_the_change() {
     loom::model(|| {
         let awaited = Arc::new(Awaited::new(0));
-        let before = awaited.told();
+        let before = awaited.changes();
         let changes = {
             let awaited = Arc::clone(&awaited);
             thread::spawn(move || change(&awaited))
         };
-        if awaited.told() != before {
+        if awaited.changes() != before {
             assert_eq!(*awaited.lock(), 1);
         }
         changes.join().expect("changes");
-        assert_ne!(awaited.told(), before);
+        assert_ne!(awaited.changes(), before);
     });
 }

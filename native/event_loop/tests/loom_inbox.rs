@@ -31,7 +31,7 @@ fn two_writers_and_a_reader() {
                     let pushes = [base, base + 1].map(|value| inbox.push(tracked(value)));
                     pushes
                         .into_iter()
-                        .filter(|told| matches!(told, Ok(true)))
+                        .filter(|pushed| matches!(pushed, Ok(true)))
                         .count()
                 })
             })

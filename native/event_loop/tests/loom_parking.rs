@@ -152,7 +152,7 @@ fn a_parked_owner_gets_the_item_and_the_event() {
 }
 
 #[test]
-fn an_event_that_meets_a_standing_request_is_not_lost() {
+fn an_event_during_a_pending_request_is_not_lost() {
     check(|| {
         let scene = Scene::new();
         // An earlier park has sent a request already, and was ended by a wake.
@@ -207,7 +207,7 @@ fn an_owner_that_changes_between_polling_and_parking() {
 }
 
 #[test]
-fn a_wake_while_nobody_answers_the_request_is_kept() {
+fn a_wake_while_no_keeper_arms_is_kept() {
     check(|| {
         let scene = Scene::new();
         let poster = {
@@ -314,7 +314,7 @@ fn a_loop_on_a_runner_gets_what_is_posted() {
 /// An owner without an epoll set: a post ends its sleep, and so does a set that another thread
 /// creates meanwhile.
 #[test]
-fn a_nap_misses_neither_a_post_nor_a_new_set() {
+fn a_sleep_without_a_set_misses_neither_a_post_nor_a_new_set() {
     check(|| {
         let scene = Scene::new();
         let poster = thread::spawn({
@@ -333,7 +333,7 @@ fn a_nap_misses_neither_a_post_nor_a_new_set() {
         while taken == 0 || !scene.event.load(Ordering::Acquire) {
             scene.inbox.take_all(|value| taken += value);
             if taken == 0 || !scene.event.load(Ordering::Acquire) {
-                scene.parking.nap(None);
+                scene.parking.sleep(None);
             }
         }
         assert_eq!(taken, 1);

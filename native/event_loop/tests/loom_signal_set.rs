@@ -46,7 +46,7 @@ fn every_signal_comes_once() {
 }
 
 #[test]
-fn one_that_is_taken_out_leaves_the_others() {
+fn removing_a_signal_leaves_the_others() {
     check(|| {
         let set = Arc::new(SignalSet::new());
         set.insert(1);

@@ -82,7 +82,7 @@ class GeneratorLoop(CallbackLoop):
             self._core.call_soon(task._throw, error, context=task._context)
 
     def run_until_complete(self, generator: Steps[T]) -> T:
-        """Run a task and, with it, the loop; answers what it returned."""
+        """Run the loop until a task ends; return the task's result."""
         self._core._check_closed()
         task = self.create_task(generator)
         watcher = self.create_task(self._stop_after(task))
@@ -93,7 +93,7 @@ class GeneratorLoop(CallbackLoop):
         return task.result()
 
     def _stop_after(self, task: Task[Any]) -> Steps[None]:
-        # What it raised is the answer of run_until_complete.
+        # What it raised is raised by run_until_complete.
         with contextlib.suppress(Exception):
             yield ("join", task)
         self.stop()

@@ -1,4 +1,4 @@
-"""A warning that names the handler that held up the loop: file, line, and for how long.
+"""A warning that names the handler that blocked the loop: file, line, and for how long.
 
 asyncio's debug mode has one, at the price of debug mode. This one can stay on: the native loop
 looks at the clock before and after each callback: asyncio/loop_class/blocking.rs in

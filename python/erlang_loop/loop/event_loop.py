@@ -129,7 +129,7 @@ class ErlangEventLoop(
         return await self._children.start(self, *args, **kwargs)
 
     def run_until_complete(self, future: Any) -> Any:
-        """Run until the future is done, and answer its result."""
+        """Run until the future is done, and return its result."""
         if nested.are_allowed():
             return nested.run_until_complete(self, future)
         return super().run_until_complete(future)

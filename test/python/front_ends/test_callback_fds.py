@@ -195,7 +195,7 @@ def test_a_listening_socket_goes_on(callbacks, unhandled):
     assert isinstance(unhandled.pop()["exception"], ConnectionAbortedError)
 
 
-def test_a_listening_socket_rests_when_fds_have_run_out(callbacks, unhandled, monkeypatch):
+def test_a_listening_socket_pauses_when_fds_have_run_out(callbacks, unhandled, monkeypatch):
     tries: list[float] = []
 
     def accept(sock: socket.socket) -> None:
@@ -239,7 +239,7 @@ def test_a_file_is_always_ready(callbacks, tmp_path):
     assert lines == ["one\n", "two\n", "three\n"]
 
 
-def test_others_have_their_turn_beside_a_file(callbacks, tmp_path):
+def test_other_callbacks_run_beside_a_file(callbacks, tmp_path):
     with (tmp_path / "file").open("w") as file, pair() as (near, far):
         written: list[int] = []
         callbacks.add_writer(file, lambda _file: written.append(1))
@@ -250,7 +250,7 @@ def test_others_have_their_turn_beside_a_file(callbacks, tmp_path):
         callbacks.remove_fd(file)
 
 
-def test_a_file_that_fails_is_let_go(callbacks, tmp_path, unhandled):
+def test_a_file_that_fails_is_no_longer_watched(callbacks, tmp_path, unhandled):
     with (tmp_path / "file").open("w") as file:
         callbacks.add_writer(file, lambda _file: 1 / 0)
         turns(callbacks)

@@ -105,7 +105,7 @@ def test_an_interval_survives_an_exception(callbacks, unhandled):
 
 
 @pytest.mark.parametrize("period", [0, -1, float("nan"), float("inf")])
-def test_a_period_must_be_one(callbacks, period):
+def test_an_invalid_period_is_refused(callbacks, period):
     with pytest.raises(ValueError):
         callbacks.set_interval(period, print)
 
@@ -341,7 +341,7 @@ def test_an_ending_that_raises_or_takes_too_long(nothing_left, unhandled):
     assert isinstance(unhandled.pop()["exception"], ValueError)
 
 
-def test_shutdown_says_what_does_not_end(nothing_left):
+def test_shutdown_names_what_does_not_end(nothing_left):
     loop = CallbackLoop()
     go_on = threading.Event()
     call = loop.run_in_pool(go_on.wait)

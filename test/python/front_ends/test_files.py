@@ -1,4 +1,4 @@
-"""Do file operations answer without holding up the loop?"""
+"""Do file operations complete without blocking the loop?"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_waiting_for_reading_and_writing(generators):
     assert read == [b"a", b"b", b"c"]
 
 
-def test_a_time_out(generators):
+def test_a_call_times_out(generators):
     """And a wait that was in time is not ended by its limit later."""
     with pair() as (near, far):
 

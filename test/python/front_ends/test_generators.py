@@ -41,7 +41,7 @@ def test_they_really_suspend(generators):
     assert order == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_the_plain_tuples_work(generators):
+def test_tasks_may_yield_plain_tuples(generators):
     """What the helpers yield, a task may yield itself."""
     with pair() as (near, far):
 
@@ -83,7 +83,7 @@ def test_sleep_is_never_short(generators):
     assert generators.run_until_complete(task()) >= 0.02
 
 
-def test_join_answers_and_raises(generators):
+def test_join_returns_and_raises(generators):
     def inner(fails: bool):
         yield from sleep(0)
         if fails:

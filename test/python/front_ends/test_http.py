@@ -47,7 +47,7 @@ def test_pipelining(callbacks):
     assert found == [*(b"/%d" % n for n in range(count)), b"/last"]
 
 
-def test_answers_given_later_keep_their_order(callbacks):
+def test_late_responses_keep_their_order(callbacks):
     """A thread replies to the first; the second could get its reply at once, and waits."""
 
     def handler(request: Request, response: Response) -> None:
@@ -70,7 +70,7 @@ def test_chunked_request(callbacks):
     assert answer.endswith(b"POST / abcde")
 
 
-def test_chunked_answer(callbacks):
+def test_chunked_response(callbacks):
     def handler(_request: Request, response: Response) -> None:
         response.begin(200, [("content-type", "text/plain")])
         response.write("one ")
@@ -104,7 +104,7 @@ def test_http_1_0(callbacks):
 
 
 @pytest.mark.parametrize(("method", "code"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
-def test_answers_without_a_body(callbacks, method, code):
+def test_responses_without_a_body(callbacks, method, code):
     def handler(request: Request, response: Response) -> None:
         response.send(b"hidden" if request.method == "HEAD" else b"", status=code)
 
@@ -154,7 +154,7 @@ def test_what_a_handler_sees(callbacks):
     assert b"X-Mine: 1\r\nx-bytes: 2\r\n" in answer
 
 
-def test_a_large_answer_waits_for_its_reader(callbacks):
+def test_a_large_response_waits_for_its_reader(callbacks):
     """The handler writes only as fast as the client reads."""
     parts = 200
     most_waiting: list[int] = []
@@ -189,7 +189,7 @@ def test_a_large_answer_waits_for_its_reader(callbacks):
 # ---- the end ----
 
 
-def test_shutdown_finishes_what_is_under_way(nothing_left):
+def test_shutdown_finishes_running_requests(nothing_left):
     begun = threading.Event()
     held: list[Response] = []
 
@@ -216,7 +216,7 @@ def test_shutdown_finishes_what_is_under_way(nothing_left):
     idle.close()
 
 
-def test_shutdown_has_its_patience(nothing_left):
+def test_shutdown_waits_as_long_as_set(nothing_left):
     """A handler that never answers."""
     loop = CallbackLoop()
     server = HttpServer(loop, lambda _request, _response: loop.stop())

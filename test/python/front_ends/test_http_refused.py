@@ -46,7 +46,7 @@ def test_bad_input(callbacks, expected, parts):
     assert status(client(callbacks, talk, server, good)) == 200
 
 
-def test_an_answer_is_not_lost_by_what_the_client_still_sends(callbacks):
+def test_a_response_is_not_lost_when_the_client_still_sends(callbacks):
     """A server that closes with data unread resets the connection, and the 413 is never seen."""
     server = serve(callbacks, body_size=1000)
     head = LARGE + b"Content-Length: 3000000\r\n\r\n"

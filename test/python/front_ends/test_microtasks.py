@@ -59,7 +59,7 @@ async def test_after_fds_timers_and_task_steps(loop):
     assert order.index("after timer") == order.index("timer") + 1
 
 
-async def test_a_data_received_drains_too(loop):
+async def test_data_received_drains_too(loop):
     """Protocols are called by native code, not through a handle."""
     order: list[str] = []
     done = loop.create_future()
@@ -154,7 +154,7 @@ async def test_one_that_queues_itself_forever(loop, unhandled):
     assert "have queued 1000 more: does one queue itself endlessly?" in str(report["exception"])
 
 
-async def test_many_from_one_callback_are_no_feeding(loop):
+async def test_many_from_one_callback_are_not_feeding(loop):
     """The limit is for what microtasks queue themselves."""
     ran: list[int] = []
     loop.set_microtask_limit(10)
@@ -182,7 +182,7 @@ def test_wrong_arguments_and_closed_loops(loop):
         loop.queue_microtask(int)
 
 
-def test_what_waits_when_the_loop_closes_is_let_go(loop):
+def test_microtasks_that_did_not_run_when_the_loop_closes(loop):
     kept = {"object": os.urandom(8)}
     loop.queue_microtask(kept.clear)
     loop.close()

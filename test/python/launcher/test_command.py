@@ -147,7 +147,7 @@ def test_environment_is_the_callers(tmp_path: Path) -> None:
         ("PYTHONUTF8", "1"),
     ],
 )
-def test_pythons_variables_are_honoured(name: str, value: str) -> None:
+def test_pythons_environment_variables_apply(name: str, value: str) -> None:
     code = """
 import sys
 path = [entry for entry in sys.path if not entry.endswith("priv/python")]
@@ -207,7 +207,7 @@ def test_program_that_is_not_there(args: list[str], tmp_path: Path) -> None:
     assert same_as_python(*args, cwd=tmp_path).code in (1, 2)
 
 
-def test_everything_is_finished_at_the_end() -> None:
+def test_python_finalizes_at_the_end() -> None:
     """Threads are joined, exit handlers run in order, objects go, buffers are written."""
     code = """
 import atexit, sys, threading, time, weakref
@@ -297,7 +297,7 @@ def test_asyncio_is_not_imported_for_programs_without_it() -> None:
     assert same_as_python("-c", code).out == "[]\n"
 
 
-def test_asyncio_looks_as_ever() -> None:
+def test_asyncio_shows_its_own_spec_and_source() -> None:
     code = """
 import asyncio, inspect
 print(asyncio.__spec__, asyncio.__loader__, asyncio.__file__)
@@ -352,7 +352,7 @@ def test_active_virtual_environment_is_used(tmp_path: Path) -> None:
     assert (ended.out, ended.err) == (f"{venv}\n", "")
 
 
-def test_virtual_environment_of_another_python_is_refused_aloud(tmp_path: Path) -> None:
+def test_virtual_environment_of_another_python_is_refused_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.1.4\n")
     code = "import sys; print(sys.prefix)"
     ended = run(ERLANG_LOOP, "-c", code, env=environment() | {"VIRTUAL_ENV": str(tmp_path)})

@@ -167,14 +167,14 @@ def test_a_program_started_by_nohup_survives_a_hang_up() -> None:
     "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT]
 )
 @pytest.mark.parametrize("wait", ["sleep", "loop"])
-def test_signals_nobody_handles_kill(number: signal.Signals, wait: str) -> None:
+def test_signals_without_a_handler_kill(number: signal.Signals, wait: str) -> None:
     with not_ignored([number]), running(ERLANG_LOOP, "-c", SAY + WAITS[wait]) as program:
         program.wait_line("ready")
         program.wait_asleep()
         assert program.end(number).code == -number
 
 
-def test_sigwait_meets_no_thread_of_the_vm() -> None:
+def test_sigwait_receives_signals_beside_the_vms_threads() -> None:
     code = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGUSR2])

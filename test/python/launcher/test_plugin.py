@@ -126,7 +126,7 @@ def test_plugin_can_be_left_out(tmp_path: Path) -> None:
     assert "ErlangEventLoop" not in ended.out
 
 
-def test_failures_are_reported_as_ever(tmp_path: Path) -> None:
+def test_failures_are_reported(tmp_path: Path) -> None:
     ended = suite(tmp_path, "def test_wrong(): assert 1 == 2")
     assert ended.code == 1
     assert "assert 1 == 2" in ended.out

@@ -47,7 +47,7 @@ print(asyncio.run(main()))
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_task_runs_the_loop_it_runs_in(package: str) -> None:
+def test_a_task_can_run_its_own_loop(package: str) -> None:
     prints(package, INSIDE, "1 2\nTrue True True\n3\n")
 
 
@@ -135,7 +135,7 @@ loop.close()
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_fails_inside_is_told_there(package: str) -> None:
+def test_errors_inside_are_raised_there(package: str) -> None:
     expected = (
         "ValueError inside\nTimeoutError \ngoes on\n"
         "Event loop stopped before Future completed.\nFalse\n"

@@ -55,7 +55,7 @@ async def test_publish_and_subscribe(loop, redis_socket):
 
 
 async def test_cancelled_wait(loop, redis_socket):
-    """A blocking pop is given up; the client goes on with another connection."""
+    """A blocking pop is cancelled; the client goes on with another connection."""
     async with redis.asyncio.Redis(unix_socket_path=redis_socket) as client:
         await client.delete("empty")
         waiting = asyncio.ensure_future(client.blpop("empty"))

@@ -100,7 +100,7 @@ async def test_requests(loop):
     assert application.events == ["started", "stopped"]
 
 
-async def test_streamed_answer(loop):
+async def test_streamed_response(loop):
     async with served(Application()) as port:
         url = f"http://127.0.0.1:{port}/stream"
         async with httpx.AsyncClient() as client, client.stream("GET", url) as answer:

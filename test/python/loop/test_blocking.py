@@ -133,7 +133,7 @@ async def test_nothing_is_measured_unless_asked_for(loop, caplog):
     assert reported(caplog) == []
 
 
-async def test_debug_mode_says_it_once(loop, caplog):
+async def test_debug_mode_logs_it_once(loop, caplog):
     """asyncio's own message is the one."""
     loop.set_debug(True)
     loop.slow_callback_duration = THRESHOLD

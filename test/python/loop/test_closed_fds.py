@@ -252,7 +252,7 @@ class _Number:
     ],
     ids=lambda given: type(given).__name__,
 )
-async def test_what_is_no_file_is_refused(loop, file, error):
+async def test_what_is_not_a_file_is_refused(loop, file, error):
     for watch in (loop.add_reader, loop.add_writer):
         with pytest.raises(error):
             watch(file, print)

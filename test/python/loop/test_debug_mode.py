@@ -130,7 +130,7 @@ async def test_errors_know_where_they_came_from(loop, debugged, unhandled):
     assert context["source_traceback"][-1].filename == __file__
 
 
-def test_forgotten_coroutine_is_told_with_its_origin(loop, debugged):
+def test_forgotten_coroutine_is_reported_with_its_origin(loop, debugged):
     async def forgotten() -> None:
         pass
 

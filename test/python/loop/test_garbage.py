@@ -261,7 +261,7 @@ async def test_collections_at_every_moment(loop):
     assert ran == expected
 
 
-async def test_what_a_callback_had_is_let_go_of(loop):
+async def test_arguments_of_a_callback_are_released(loop):
     alive = []
     for delay in (None, 0, 0.001):
         thing = Thing(loop)

@@ -97,7 +97,7 @@ async def test_weak_references_to_handles_end(loop):
     await asyncio.sleep(0)
 
 
-async def test_what_a_callback_held_is_let_go_of(loop):
+async def test_references_of_a_callback_are_dropped(loop):
     class Held:
         def method(self, *args: object) -> None:
             pass

@@ -24,8 +24,8 @@ def test_2000_loops_one_after_another(loop):
 
 
 @pytest.mark.ours
-def test_loops_that_slept_give_their_fds_back(loop):
-    """They were in the VM's poll set, which lets go of them a little later."""
+def test_loops_that_slept_close_their_fds(loop):
+    """They were in the VM's poll set, which releases them a little later."""
     kept = []
     parked = 0
     before = leaks.open_fds()
@@ -150,7 +150,7 @@ def test_forgotten_asyncgen_is_finished_by_the_loop(loop):
     loop.run_until_complete(main())
 
 
-def test_turns_by_hand(loop):
+def test_run_once_called_by_a_program(loop):
     """`_run_once` is private, but some programs drive loops with it."""
     ran = []
     loop.call_soon(ran.append, "soon")

@@ -95,7 +95,7 @@ async def test_what_is_kept_stays(loop, kind):
 
 @kinds
 async def test_some_are_kept(loop, kind):
-    """In a list, through a view, by an iterator; the rest is let go of."""
+    """In a list, through a view, by an iterator; the rest is released."""
     ways = [lambda data: data, memoryview, iter, lambda _data: b"", lambda _data: b""]
     turns = iter(ways * 20)
 

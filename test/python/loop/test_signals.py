@@ -70,7 +70,7 @@ def test_handler_is_called_in_the_loop(loop: ErlangEventLoop, number: int) -> No
     assert loop.remove_signal_handler(number) is False
 
 
-def test_sleeping_loop_is_woken_from_afar(loop: ErlangEventLoop) -> None:
+def test_parked_loop_is_woken_by_a_signal(loop: ErlangEventLoop) -> None:
     """The loop is parked in the VM when the signal comes, with nothing else to wake it."""
     loop.add_signal_handler(signal.SIGUSR1, loop.stop)
     parked = loop._counters()["parks"]
@@ -155,7 +155,7 @@ def test_closed_loop_has_no_handlers() -> None:
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_loops_of_several_threads_hear_of_one_signal(isolated: bool) -> None:
+def test_loops_of_several_threads_receive_one_signal(isolated: bool) -> None:
     """asyncio has this in the main thread only, and for one loop."""
     count = 3
     ready = threading.Barrier(count + 1)
@@ -185,7 +185,7 @@ def test_loops_of_several_threads_hear_of_one_signal(isolated: bool) -> None:
     assert caught() == before
 
 
-def test_last_of_two_loops_gives_the_signal_back(loop: ErlangEventLoop) -> None:
+def test_last_of_two_loops_restores_the_signal(loop: ErlangEventLoop) -> None:
     other = erlang_loop.new_event_loop()
     before = caught()
     other.add_signal_handler(signal.SIGUSR2, print)
@@ -199,7 +199,7 @@ def test_last_of_two_loops_gives_the_signal_back(loop: ErlangEventLoop) -> None:
     assert caught() == before
 
 
-def test_pythons_own_handlers_know_of_the_loops(loop: ErlangEventLoop) -> None:
+def test_getsignal_shows_the_handler_of_the_loop(loop: ErlangEventLoop) -> None:
     """As on asyncio. A program that handled SIGTERM in its loop, and served with uvicorn meanwhile,
     was ended by it: uvicorn puts its handler there and then the one `signal.getsignal` told it of,
     which was the default, and sends itself the signal again.
@@ -221,7 +221,7 @@ def test_pythons_own_handlers_know_of_the_loops(loop: ErlangEventLoop) -> None:
 
 
 @pytest.mark.parametrize("main_first", [True, False])
-def test_loops_of_the_main_and_another_thread_hear_of_one_signal(
+def test_loops_of_the_main_and_another_thread_receive_one_signal(
     loop: ErlangEventLoop, main_first: bool
 ) -> None:
     """Python brings it to the first, Erlang to the second: who takes it must not leave one deaf."""
@@ -304,7 +304,7 @@ def test_other_users_of_the_wakeup_fd_get_it_back(loop: ErlangEventLoop) -> None
         os.close(writer)
 
 
-def test_a_wakeup_fd_that_was_closed_meanwhile_is_nobodys(loop: ErlangEventLoop) -> None:
+def test_a_wakeup_fd_that_was_closed_meanwhile_is_not_restored(loop: ErlangEventLoop) -> None:
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writer)
 
@@ -362,7 +362,7 @@ def test_a_handler_of_a_loop_that_waits_is_kept_for_it(loop: ErlangEventLoop) ->
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_a_handler_removed_by_another_loop_leaves_that_one_awake(loop: ErlangEventLoop) -> None:
+def test_closing_another_loop_keeps_this_ones_handler(loop: ErlangEventLoop) -> None:
     told: list[int] = []
     other = erlang_loop.new_event_loop()
     other.add_signal_handler(signal.SIGINT, print)
@@ -433,7 +433,7 @@ erlang_loop.run(hear(signal.SIGUSR1))
     assert (ended.returncode, ended.stdout) == (0, "heard 15\nheard 10\n"), ended.stderr
 
 
-def test_node_without_a_handler_is_stopped_by_sigterm_as_ever(tmp_path: Path) -> None:
+def test_node_without_a_handler_is_stopped_by_sigterm(tmp_path: Path) -> None:
     """Also when there was a handler before: OTP's own is back."""
     program = f"""{PREAMBLE}
 erlang_loop.run(hear(signal.SIGTERM))

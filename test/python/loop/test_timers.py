@@ -91,7 +91,7 @@ async def test_100_000_tasks_created_and_cancelled(loop):
     assert len(loop._scheduled) < 60_000  # Cancelled timers do not pile up.
 
 
-async def test_cancelling_lets_go_of_the_callback(loop):
+async def test_cancelling_drops_the_callback(loop):
     class Thing:
         alive = 0
 

@@ -51,7 +51,7 @@ async def test_socket_is_shown_after_the_end(loop, listener):
     assert transport.get_extra_info("socket").fileno() == -1
 
 
-async def test_any_address_is_some_address(loop, listener):
+async def test_connecting_to_the_unspecified_address(loop, listener):
     port = listener.getsockname()[1]
     transport, _ = await loop.create_connection(Recorder, "0.0.0.0", port)
     assert transport.get_extra_info("peername") == ("127.0.0.1", port)
@@ -142,7 +142,7 @@ async def test_sock_connect(loop, listener):
         listener.accept()[0].close()
 
 
-async def test_sock_connect_to_what_asyncio_makes_an_address_of(loop, listener):
+async def test_sock_connect_to_addresses_that_asyncio_resolves(loop, listener):
     """Ports as text went to the socket as they were: TypeError where asyncio connects."""
     host, port = listener.getsockname()
     for address in ((host, str(port)), (host, str(port).encode()), [host, port], (host, port, 0)):

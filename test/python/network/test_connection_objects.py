@@ -51,7 +51,7 @@ async def test_after_the_end(loop, side):
         assert (shown.fileno(), shown.family) == (-1, socket.AF_INET)
 
 
-async def test_all_that_is_known(loop):
+async def test_extra_info_of_a_connection(loop):
     async with connected() as (server, _):
         assert set(server.transport._extra) == {"socket", "sockname", "peername"}
         # What a program puts there is found again.
@@ -248,7 +248,7 @@ async def test_buffers_that_cannot_be_used(loop, buffer, message, unhandled):
         assert message in str(unhandled.pop()["message"])
 
 
-async def test_buffer_is_given_back(loop):
+async def test_buffer_is_released(loop):
     """A protocol may resize its buffer as soon as buffer_updated() is called."""
 
     class Growing(Buffered):

@@ -138,7 +138,7 @@ async def test_drain_raises_when_the_peer_is_gone(loop):
     await server.wait_closed()
 
 
-async def test_reader_is_held_back(loop):
+async def test_writer_is_paused_while_the_reader_does_not_read(loop):
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             for _ in range(100):

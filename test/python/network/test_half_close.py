@@ -11,7 +11,7 @@ import pytest
 from connections import HalfOpen, Recorder, connected, eventually
 
 
-async def test_write_eof_then_read_the_answer(loop):
+async def test_write_eof_then_read_the_response(loop):
     async with connected(server_factory=HalfOpen) as (server, client):
         client.transport.write(b"question")
         assert client.transport.can_write_eof()

@@ -89,7 +89,7 @@ async def test_its_methods_are_called_for_datagrams(loop):
     assert sock.asked[:2] == ["sendto", "recvfrom"]
 
 
-async def test_a_class_without_such_methods_is_as_any_other(loop):
+async def test_a_class_without_such_methods_works(loop):
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     sock = Named()
     sock.setblocking(False)

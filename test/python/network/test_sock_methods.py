@@ -59,7 +59,7 @@ async def test_a_large_packet_comes_whole(loop, kind):
     far.close()
 
 
-async def test_cancelled_recv_does_not_eat_data(loop, pair):
+async def test_cancelled_recv_loses_no_data(loop, pair):
     near, far = pair
     for number in range(20):
         waiting = asyncio.ensure_future(loop.sock_recv(far, 100))
@@ -215,7 +215,7 @@ async def test_numbers_are_used_again_between_two_waits(loop):
         sock.close()
 
 
-async def test_waiting_goes_on_when_somebody_else_was_faster(loop):
+async def test_waiting_continues_when_another_task_was_faster(loop):
     """A socket was readable, but what there was is gone: the wait is not over."""
     one, other = socket.socketpair()
     with one, other:

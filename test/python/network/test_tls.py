@@ -61,7 +61,7 @@ async def test_nothing_is_sent_in_the_clear(loop, certificates):
     assert b"secret" not in seen
 
 
-async def test_plain_client_is_not_answered(loop, unhandled, tls_server):
+async def test_plain_client_gets_no_response(loop, unhandled, tls_server):
     reader, writer = await asyncio.open_connection("127.0.0.1", tls_server)
     writer.write(b"GET / HTTP/1.0\r\n\r\n")
     answer = await reader.read()
@@ -271,7 +271,7 @@ async def test_whatever_is_written(loop, certificates, tls_server, data):
     await close(writer)
 
 
-async def test_lines_that_are_no_bytes(loop, certificates, unhandled, tls_server):
+async def test_lines_that_are_not_bytes(loop, certificates, unhandled, tls_server):
     """They were a TypeError for the caller, and the connection went on; on asyncio it ends."""
     transport, protocol = await loop.create_connection(
         Recorder, HOST, tls_server, ssl=certificates.client

@@ -45,7 +45,7 @@ async def test_unconnected_to_many(loop):
                 assert await two.received.get() == (b"to two", address(sender))
 
 
-async def test_each_peer_gets_its_answers(loop):
+async def test_each_peer_gets_its_replies(loop):
     """Also where several are alike: of one port on two hosts, of one host with many ports."""
     with contextlib.ExitStack() as stack:
 
@@ -327,7 +327,7 @@ async def test_each_datagram_goes_to_the_protocol_of_the_moment(loop):
     transport.close()
 
 
-async def test_a_datagram_that_waits_for_nowhere_ends_the_endpoint(loop, unhandled, short_path):
+async def test_a_queued_datagram_with_an_invalid_address_ends_the_endpoint(loop, unhandled, short_path):
     """Its address is looked at when it is its turn."""
     path = str(short_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:

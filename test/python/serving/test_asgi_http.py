@@ -173,7 +173,7 @@ async def test_no_continue_for_an_unwanted_body(loop):
         writer.close()
 
 
-async def test_a_body_that_nobody_reads_is_dropped(loop):
+async def test_a_body_that_is_not_read_is_dropped(loop):
     async def app(scope, receive, send):
         await respond(send, b"done")
 

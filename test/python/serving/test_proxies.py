@@ -40,7 +40,7 @@ async def test_a_trusted_proxy(loop):
 @pytest.mark.parametrize(
     "options", [{}, {"proxy_headers": True, "forwarded_allow_ips": "10.0.0.0/8,192.0.2.1"}]
 )
-async def test_others_are_not_believed(loop, options):
+async def test_untrusted_proxies_are_ignored(loop, options):
     headers = "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: https"
     async with serving(who, lifespan="off", **options) as address:
         scheme, (host, _) = await asked(address, *headers)

@@ -38,7 +38,7 @@ def run(name: str, **names: object) -> dict[str, Any]:
     return namespace
 
 
-def test_what_the_handler_answers() -> None:
+def test_what_the_handler_returns() -> None:
     assert run("basic")["result"] == "done"
     assert run("run")["result"] == 42
 

@@ -29,7 +29,7 @@ async def ended(*tasks):
     await asyncio.gather(*tasks, *left, return_exceptions=True)
 
 
-def test_a_chain_of_coroutines_is_seen_to_its_end(loop):
+def test_a_chain_of_coroutines_is_followed_to_its_end(loop):
     async def outer():
         await middle()
 

@@ -261,7 +261,7 @@ async def test_default_handler_logs(loop, caplog):
     loop.set_exception_handler(before)
 
 
-async def test_task_nobody_waits_for(loop, unhandled):
+async def test_task_that_is_not_awaited(loop, unhandled):
     import gc
 
     async def lonely() -> None:

@@ -147,7 +147,7 @@ async def test_what_a_report_is_made_of(loop, unhandled):
     assert errors(unhandled) == [OursError]
 
 
-def test_exception_handler_that_leaves(loop):
+def test_exception_handler_that_raises_system_exit(loop):
     """SystemExit out of the handler leaves the loop, as out of a callback."""
 
     def leave(_loop, _context):

@@ -29,7 +29,7 @@ async def still_works(loop: asyncio.AbstractEventLoop) -> None:
         await eventually(lambda: far.data == b"hello")
 
 
-async def test_a_recursion_without_end(loop, unhandled):
+async def test_unbounded_recursion(loop, unhandled):
     def again() -> None:
         again()
 

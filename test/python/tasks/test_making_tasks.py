@@ -110,7 +110,7 @@ async def test_task_groups(loop):
     assert [task.get_name() for task in tasks] == ["n0", "n1", "n2"]
 
 
-async def test_a_factory_hears_of_names(loop):
+async def test_a_task_factory_receives_names(loop):
     made = []
 
     def factory(loop, coroutine, **options):

@@ -83,7 +83,7 @@ def test_exceptions_are_themselves(pool):
         pool.submit(peer_works.unpicklable).result()
 
 
-def test_what_has_no_name_there(pool):
+def test_functions_without_a_global_name_are_refused(pool):
     def local() -> None:
         """Has no global name."""
 

@@ -35,7 +35,7 @@ async def ends(loop, pair=None):
     return reader, writer
 
 
-async def test_what_it_is_seen_as(loop):
+async def test_how_isinstance_sees_it(loop):
     (reader, one), (writer, other) = await ends(loop)
     assert isinstance(reader, asyncio.ReadTransport)
     assert not isinstance(reader, asyncio.WriteTransport)
@@ -89,7 +89,7 @@ async def test_socket_as_pipe(loop):
     assert await protocol.ended is None
 
 
-async def test_writes_after_the_end_are_complained_about(loop, caplog):
+async def test_writes_after_the_end_are_logged(loop, caplog):
     (_, one), (writer, other) = await ends(loop)
     writer.close()
     with caplog.at_level(logging.WARNING, "asyncio"):
@@ -103,7 +103,7 @@ async def test_writes_after_the_end_are_complained_about(loop, caplog):
     await other.ended
 
 
-async def test_a_late_write_does_not_hold_up_what_waits(loop):
+async def test_a_write_after_eof_does_not_delay_the_end(loop):
     (_, one), (writer, other) = await ends(loop)
     writer.write(bytes(1_000_000))
     assert other.paused == 1

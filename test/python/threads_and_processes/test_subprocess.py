@@ -79,7 +79,7 @@ async def test_many_at_once(loop):
     assert [await process.wait() for process in processes] == list(range(40))
 
 
-async def test_process_ends_before_anybody_waits(loop):
+async def test_process_ends_before_it_is_awaited(loop):
     process = await asyncio.create_subprocess_shell("exit 3", stdout=PIPE)
     assert await process.stdout.read() == b""
     assert await process.wait() == 3

@@ -83,7 +83,7 @@ class Refuser(asyncio.Protocol):
         (Refuser, "websocket", "no websocket"),
     ],
 )
-async def test_client_notices_wrong_answers(loop, protocol, mode, complaint):
+async def test_client_notices_wrong_responses(loop, protocol, mode, complaint):
     server = await loop.create_server(protocol, "127.0.0.1", 0)
     async with server:
         address = f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -52,7 +52,7 @@ def test_cpu_time_counts_where_it_is_known():
     assert loss.text == "call_soon_chain: 1.00 times uvloop, was 2.00"
 
 
-def test_luck_of_one_rival_is_no_loss():
+def test_one_lucky_sample_of_a_rival_is_no_loss():
     """Ours is as fast as it was, and only uvloop has a good day; then ours is slower, too."""
     expected = {"call_soon_chain": {"uvloop": 2.0, "asyncio": 4.0}}
     for ours, texts in (
@@ -122,7 +122,7 @@ def test_processors_have_ratios_of_their_own():
     }
 
 
-def test_check_tells_whose_ratios_it_compares_with(monkeypatch):
+def test_check_says_if_the_processor_has_no_baseline(monkeypatch):
     known = Baseline({"another": {"call_soon_chain": {"uvloop": 2.0}}}, {})
     monkeypatch.setattr(checking, "counted", lambda _tell: {})
     monkeypatch.setattr(checking, "take", lambda *_: results([100], [100]))
@@ -217,7 +217,7 @@ def cells(lines: list[str], start: str, head: str) -> dict[str, str]:
     return dict(zip(names, values))
 
 
-def test_page_tells_what_is_missing():
+def test_page_names_what_is_missing():
     measured = results([200], [100])
     measured.add("call_soon_chain", "rloop", Failure("it | hung"))
     measured.add("call_soon_chain", "asyncio", Failure("not here", unavailable=True))

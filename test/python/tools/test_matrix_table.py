@@ -51,7 +51,7 @@ def test_all_steps(run):
 
 
 @pytest.mark.parametrize("forget", [False, True])
-def test_one_step_leaves_the_others(run, forget):
+def test_one_step_keeps_the_results_of_others(run, forget):
     run("ct pytest", "0.1.0 a1b2c3d")
     row = run("pytest", "0.1.0 bbbbbbb", forget)
     assert "| 540 / 0 / 0 | 1700 / 2 / 14 | not tried |" in row

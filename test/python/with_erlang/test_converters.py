@@ -111,7 +111,7 @@ def test_an_encoder_that_raises_names_the_place() -> None:
 
 
 @pytest.mark.parametrize("other", [Named, Point])
-def test_an_encoder_that_never_gets_anywhere(other: type[Point]) -> None:
+def test_encoders_that_return_each_others_classes(other: type[Point]) -> None:
     erlang.encoder(Point)(lambda point: other(point.x, point.y))
     erlang.encoder(Named)(lambda point: Point(point.x, point.y))
     try:

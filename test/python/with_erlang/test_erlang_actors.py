@@ -169,7 +169,7 @@ async def test_killing_an_actor_cancels_it(loop: asyncio.AbstractEventLoop) -> N
     assert await cancelled
 
 
-async def test_what_is_no_coroutine_function_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+async def test_what_is_not_a_coroutine_function_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(TypeError, match="must be a coroutine function"):
         erlang.spawn(lambda: 1)  # type: ignore[arg-type,return-value]
 

@@ -59,7 +59,7 @@ async def test_sleep_never_ends_early(loop) -> None:
         assert time.monotonic() - began >= delay
 
 
-async def test_sleeping_holds_up_nobody(loop) -> None:
+async def test_sleeping_blocks_no_other_task(loop) -> None:
     """A thousand sleeps take as long as one, and the loop turns meanwhile."""
     turns = 0
 
@@ -118,7 +118,7 @@ def test_run_uses_our_loop() -> None:
     assert loop.is_closed()
 
 
-def test_run_refuses_what_is_no_coroutine() -> None:
+def test_run_refuses_what_is_not_a_coroutine() -> None:
     with pytest.raises((TypeError, ValueError)):
         erlang_asyncio.run(42)
 
@@ -277,7 +277,7 @@ async def test_other_exceptions_pass_a_timeout(loop) -> None:
             raise KeyError("x")
 
 
-async def test_being_cancelled_is_no_timeout(loop) -> None:
+async def test_being_cancelled_is_not_a_timeout(loop) -> None:
     async def wait() -> None:
         async with erlang_asyncio.timeout(60):
             await asyncio.Event().wait()

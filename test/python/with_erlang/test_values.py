@@ -414,7 +414,7 @@ def test_a_forked_copy_has_no_erlang() -> None:
             for call in (lambda: _echo(1), lambda: Atom("ok"), lambda: Handle(1)):
                 with pytest.raises(RuntimeError, match="forked"):
                     call()
-            # Let go of there, and untouched here.
+            # Released there, and untouched here.
             values.clear()
             gc.collect()
             os._exit(0)

@@ -178,7 +178,7 @@ def unconvertible() -> Any:
     return threading.Lock()
 
 
-async def wait_for_ever(name: str) -> None:
+async def wait_forever(name: str) -> None:
     """Notes that it was cancelled, and where."""
     events.append(f"{name} started")
     try:
@@ -188,11 +188,15 @@ async def wait_for_ever(name: str) -> None:
         raise
 
 
+#: Its name until the suites of other branches have followed.
+wait_for_ever = wait_forever
+
+
 async def tell_and_wait(whom: Any, name: str) -> None:
-    """As wait_for_ever; `whom` gets `waits` as soon as it waits."""
+    """As wait_forever; `whom` gets `waits` as soon as it waits."""
     loop = asyncio.get_running_loop()
     loop.call_soon(erlang.send, whom, erlang.Atom("waits"))
-    await wait_for_ever(name)
+    await wait_forever(name)
 
 
 async def turn_on_and_on(pause: float) -> None:
@@ -226,12 +230,12 @@ async def meet_at_the_end(name: str, others: int) -> None:
         events.append(f"{name} met")
 
 
-def nobody_arrived() -> None:
+def none_arrived() -> None:
     global _arrived
     _arrived = 0
 
 
-def everybody_arrived() -> None:
+def all_arrived() -> None:
     """No thread waits in meet_at_the_end() any more."""
     global _arrived
     _arrived = 1_000_000
@@ -397,7 +401,7 @@ def is_blocked() -> bool:
 
 
 async def block_loop() -> str:
-    """As block(), but it holds up its loop."""
+    """As block(), but it blocks its loop."""
     return block()
 
 
@@ -524,7 +528,7 @@ async def wait_in_c(fd: int) -> int:
     return ctypes.PyDLL(None).read(fd, ctypes.create_string_buffer(1), 1)
 
 
-async def spin_for_ever() -> None:
+async def spin_forever() -> None:
     while True:
         try:
             sum(range(100))

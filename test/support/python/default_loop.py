@@ -52,7 +52,7 @@ def import_side_by_side() -> list[str]:
     failed: list[str] = []
     begun = threading.Event()
 
-    def hold_up(frame: FrameType, event: str, _argument: object) -> None:
+    def delay(frame: FrameType, event: str, _argument: object) -> None:
         """Called as code of the first thread begins: asyncio goes on when the other waits."""
         if event == "call" and frame.f_globals.get("__name__") == "asyncio":
             sys.setprofile(None)
@@ -62,7 +62,7 @@ def import_side_by_side() -> list[str]:
 
     def load(name: str) -> None:
         if name == "asyncio":
-            sys.setprofile(hold_up)
+            sys.setprofile(delay)
         try:
             importlib.import_module(name)
         except BaseException as error:

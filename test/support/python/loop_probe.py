@@ -54,23 +54,23 @@ def _raises(loop: asyncio.AbstractEventLoop, text: str) -> bool:
     return False
 
 
-_napping = 0
+_ending = 0
 
 
-async def end_with_a_nap(seconds: float) -> None:
-    """Its end holds up the thread."""
-    global _napping
-    _napping += 1
+async def end_after_a_sleep(seconds: float) -> None:
+    """Its end blocks the thread."""
+    global _ending
+    _ending += 1
     try:
         await asyncio.sleep(3600)
     finally:
         time.sleep(seconds)  # noqa: ASYNC251  on purpose
-        _napping -= 1
+        _ending -= 1
 
 
 def sleeping() -> int:
     """How many of these have not ended."""
-    return _napping
+    return _ending
 
 
 async def remember(name: str) -> None:

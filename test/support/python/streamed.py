@@ -226,7 +226,7 @@ def plain_threads(n: int) -> Iterator[tuple[int, bool]]:
         yield threading.get_ident(), called.has_running_loop()
 
 
-def plain_naps(n: int, seconds: float) -> Iterator[int]:
+def plain_sleeps(n: int, seconds: float) -> Iterator[int]:
     for number in range(n):
         time.sleep(seconds)
         yield number

@@ -101,7 +101,7 @@ fn timer_cancel() -> Repeat {
             timers.schedule(1000 + number, timer.clone());
             timer.0.set(true);
             timers.note_cancelled();
-            drop(timers.take_buried());
+            drop(timers.take_discarded());
         }
         assert_eq!(timers.live_len(), 1000);
     })

@@ -73,7 +73,7 @@ pub fn run(data: &[u8]) {
             _ => {
                 let expected = model.first().map(|(when, ..)| *when);
                 assert_eq!(heap.next_deadline(), expected);
-                drop(heap.take_buried());
+                drop(heap.take_discarded());
             }
         }
         assert_eq!(heap.live_len(), model.len());

@@ -79,7 +79,7 @@ fn a_wake_ends_a_direct_wait_or_prevents_it() {
 }
 
 #[test]
-fn every_ring_of_the_bell_is_told_though_it_is_never_read() {
+fn every_ring_of_the_bell_is_reported_though_it_is_never_read() {
     let events = EventLoop::new().unwrap();
     let mut buf = EventBuffer::new();
     for _ in 0..3 {
@@ -91,7 +91,7 @@ fn every_ring_of_the_bell_is_told_though_it_is_never_read() {
 }
 
 #[test]
-fn a_closed_loop_refuses_and_has_let_go_of_everything() {
+fn a_closed_loop_refuses_requests_and_has_released_everything() {
     let events = EventLoop::new().unwrap();
     let mut buf = EventBuffer::new();
     let (mut near, far) = UnixStream::pair().unwrap();

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Arc;
 
 #[test]
-fn first_in_first_out_and_the_edge_is_told_once() {
+fn first_in_first_out_and_the_edge_is_reported_once() {
     let inbox = Inbox::new();
     assert_eq!(inbox.push(1), Ok(true));
     assert_eq!(inbox.push(2), Ok(false));

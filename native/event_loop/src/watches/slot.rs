@@ -135,14 +135,14 @@ impl Slot {
             self.registered = Registered::Silent;
         }
         let broken = event.hangup || event.error;
-        let tell = |side: &mut Option<Watch>, ready: bool| {
+        let fired = |side: &mut Option<Watch>, ready: bool| {
             let watch = side.as_mut().filter(|watch| ready && !watch.paused)?;
             watch.paused = watch.mode.oneshot;
             Some(watch.key)
         };
         (
-            tell(&mut self.read, event.readable || broken),
-            tell(&mut self.write, event.writable || broken),
+            fired(&mut self.read, event.readable || broken),
+            fired(&mut self.write, event.writable || broken),
         )
     }
 }

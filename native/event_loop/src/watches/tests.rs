@@ -42,34 +42,34 @@ impl Bench {
     }
 
     /// The keys that one poll reports: (reader, writer).
-    fn told(&mut self) -> (Option<u64>, Option<u64>) {
-        let mut told = (None, None);
+    fn reported(&mut self) -> (Option<u64>, Option<u64>) {
+        let mut reported = (None, None);
         for event in self.polled() {
             let ready = self.table.resolve(&self.set, &event);
-            told = (told.0.or(ready.read), told.1.or(ready.write));
+            reported = (reported.0.or(ready.read), reported.1.or(ready.write));
         }
-        told
+        reported
     }
 }
 
 #[test]
-fn reader_and_writer_are_told_apart() {
+fn reader_and_writer_are_distinguished() {
     let mut b = Bench::new();
     let reader = b.watch(R, 1, Mode::LEVEL);
     let writer = b.watch(W, 2, Mode::LEVEL);
     assert_eq!(reader.generation, writer.generation);
-    assert_eq!(b.told(), (None, Some(2)));
+    assert_eq!(b.reported(), (None, Some(2)));
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), Some(2)));
+    assert_eq!(b.reported(), (Some(1), Some(2)));
     assert!(b.table.unwatch(&b.set, writer, W));
     assert!(!b.table.unwatch(&b.set, writer, W));
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
     assert_eq!(b.table.unwatch_fd(&b.set, b.far.as_raw_fd(), R), Some(1));
-    assert_eq!((b.told(), b.table.len()), ((None, None), 0));
+    assert_eq!((b.reported(), b.table.len()), ((None, None), 0));
 }
 
 #[test]
-fn a_replaced_watch_is_stale_and_its_neighbour_is_not() {
+fn a_replaced_watch_is_stale_and_the_other_direction_is_not() {
     let mut b = Bench::new();
     let old = b.watch(R, 1, Mode::LEVEL);
     let writer = b.watch(W, 2, Mode::LEVEL);
@@ -81,7 +81,7 @@ fn a_replaced_watch_is_stale_and_its_neighbour_is_not() {
 }
 
 #[test]
-fn pausing_everything_silences_even_a_hangup() {
+fn a_paused_descriptor_reports_no_hangup() {
     let mut b = Bench::new();
     let id = b.watch(R, 1, Mode::LEVEL);
     b.table.pause(&b.set, id, R).unwrap();
@@ -89,59 +89,59 @@ fn pausing_everything_silences_even_a_hangup() {
     b.near.shutdown(std::net::Shutdown::Both).unwrap();
     assert!(b.polled().is_empty());
     b.table.resume(&b.set, id, R).unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
 }
 
 #[test]
-fn a_hangup_is_told_to_both() {
+fn a_hangup_is_reported_to_both() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::LEVEL);
     b.watch(W, 2, Mode::ONESHOT);
     b.near.shutdown(std::net::Shutdown::Both).unwrap();
-    assert_eq!(b.told(), (Some(1), Some(2)));
+    assert_eq!(b.reported(), (Some(1), Some(2)));
 }
 
 #[test]
-fn edge_is_told_once_per_change_and_anew_to_a_new_watch() {
+fn an_edge_is_reported_once_per_change_and_again_to_a_new_watch() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::EDGE);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
-    assert_eq!(b.told(), (None, None));
+    assert_eq!(b.reported(), (Some(1), None));
+    assert_eq!(b.reported(), (None, None));
     b.watch(R, 2, Mode::EDGE);
-    assert_eq!(b.told(), (Some(2), None));
+    assert_eq!(b.reported(), (Some(2), None));
     b.near.write_all(b"y").unwrap();
-    assert_eq!(b.told(), (Some(2), None));
+    assert_eq!(b.reported(), (Some(2), None));
 }
 
 #[test]
-fn oneshot_is_told_once_until_resumed() {
+fn oneshot_is_reported_once_until_resumed() {
     let mut b = Bench::new();
     let id = b.watch(R, 1, Mode::ONESHOT);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
     assert!(b.polled().is_empty());
     b.table.resume(&b.set, id, R).unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
 }
 
 #[test]
-fn a_oneshot_neighbour_that_did_not_fire_stays_armed() {
+fn the_other_oneshot_watch_stays_enabled() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::ONESHOT);
     b.watch(W, 2, Mode::ONESHOT);
-    assert_eq!(b.told(), (None, Some(2)));
+    assert_eq!(b.reported(), (None, Some(2)));
     assert!(b.polled().is_empty());
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
 }
 
 #[test]
-fn what_was_silenced_stays_with_the_kernel_until_it_is_watched_again() {
+fn a_disabled_entry_stays_in_the_set_until_it_is_watched_again() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::ONESHOT);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
     let fd = b.fd();
     assert_eq!(b.table.unwatch_fd(&b.set, fd, R), Some(1));
     assert!(b.table.is_empty() && b.table.fds().next().is_none());
@@ -149,16 +149,16 @@ fn what_was_silenced_stays_with_the_kernel_until_it_is_watched_again() {
     b.near.shutdown(std::net::Shutdown::Both).unwrap();
     assert!(b.polled().is_empty(), "not even a hangup");
     b.watch(R, 2, Mode::LEVEL);
-    assert_eq!((b.told(), b.table.len()), ((Some(2), None), 1));
+    assert_eq!((b.reported(), b.table.len()), ((Some(2), None), 1));
 }
 
 #[test]
 #[allow(unsafe_code, reason = "nothing safe replaces an open number")]
-fn a_number_may_be_another_descriptor_after_it_was_silenced() {
+fn a_number_may_be_another_descriptor_after_it_was_disabled() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::ONESHOT);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
     let fd = b.fd();
     b.table.unwatch_fd(&b.set, fd, R);
     // A duplicate keeps the kernel's entry alive.
@@ -168,22 +168,22 @@ fn a_number_may_be_another_descriptor_after_it_was_silenced() {
     assert_eq!(unsafe { libc::dup2(far.as_raw_fd(), fd) }, fd);
     b.watch(R, 2, Mode::ONESHOT);
     assert_eq!(
-        b.told(),
+        b.reported(),
         (None, None),
         "the old one is readable, the new one is not"
     );
     near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(2), None));
+    assert_eq!(b.reported(), (Some(2), None));
 }
 
 #[test]
-fn oneshot_beside_level_fires_once_all_the_same() {
+fn oneshot_beside_level_still_fires_once() {
     let mut b = Bench::new();
     b.watch(R, 1, Mode::LEVEL);
     b.watch(W, 2, Mode::ONESHOT);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), Some(2)));
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), Some(2)));
+    assert_eq!(b.reported(), (Some(1), None));
     let mut byte = [0];
     b.far.read_exact(&mut byte).unwrap();
     assert!(b.polled().is_empty());
@@ -195,7 +195,7 @@ fn closed_numbers_are_refused_and_forgotten() {
     let far = b.far.try_clone().unwrap();
     let fd = far.as_raw_fd();
     b.table.watch(&b.set, fd, R, 1, Mode::LEVEL).unwrap();
-    drop(far); // behind our back
+    drop(far); // without telling the table
     // Other tests open descriptors at the same time: the number may be in use again,
     // which is the reuse of the test below. Both results are right; the old reader must
     // be gone.
@@ -212,7 +212,7 @@ fn closed_numbers_are_refused_and_forgotten() {
 }
 
 #[test]
-fn an_event_of_an_older_registration_tells_nobody() {
+fn an_event_of_an_older_registration_is_dropped() {
     let mut b = Bench::new();
     let old = b.watch(R, 1, Mode::LEVEL);
     b.near.write_all(b"x").unwrap();
@@ -224,7 +224,7 @@ fn an_event_of_an_older_registration_tells_nobody() {
     let ready = b.table.resolve(&b.set, &events[0]);
     assert_eq!((ready.read, ready.write), (None, None));
     assert!(!b.table.unwatch(&b.set, old, R));
-    assert_eq!(b.told(), (Some(2), None));
+    assert_eq!(b.reported(), (Some(2), None));
 }
 
 #[test]
@@ -241,13 +241,13 @@ fn a_watch_is_paused_by_its_descriptor() {
     assert_eq!(b.table.pause_fd(&b.set, b.fd(), R), Err(Error::Stale));
     b.watch(R, 1, Mode::LEVEL);
     b.near.write_all(b"x").unwrap();
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
     let fd = b.fd();
     b.table.pause_fd(&b.set, fd, R).unwrap();
     b.table.pause_fd(&b.set, fd, R).unwrap();
     assert_eq!(b.table.pause_fd(&b.set, fd, W), Err(Error::Stale));
-    assert_eq!(b.told(), (None, None));
+    assert_eq!(b.reported(), (None, None));
     // Watching it again enables it again.
     b.watch(R, 1, Mode::LEVEL);
-    assert_eq!(b.told(), (Some(1), None));
+    assert_eq!(b.reported(), (Some(1), None));
 }

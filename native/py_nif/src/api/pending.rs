@@ -12,7 +12,7 @@ use crate::loops::{LoopRef, NativeLoop, PollWait, kind_atom};
 
 #[rustler::nif]
 fn get_pending<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    answer(
+    reply(
         env,
         asked(&native).map(|native| events(native.take_pending(env))),
     )
@@ -28,7 +28,7 @@ fn events(taken: Vec<(u64, Kind)>) -> Vec<(u64, rustler::Atom)> {
 /// The number of pending events.
 #[rustler::nif]
 fn poll_nowait<'a>(env: Env<'a>, native: Ref<LoopRef>) -> Term<'a> {
-    answer(
+    reply(
         env,
         asked(&native).map(|native| native.pump_for_caller(env)),
     )
@@ -46,7 +46,7 @@ fn poll_begin<'a>(env: Env<'a>, native: Ref<LoopRef>, token: i64) -> Term<'a> {
             PollWait::ForMessage => atoms::wait().encode(env),
             PollWait::AsKeeper(poll_set) => (atoms::keep(), poll_set).encode(env),
         });
-    answer(env, waiting)
+    reply(env, waiting)
 }
 
 /// The caller no longer waits. `select_sent`: the message is still to come.
@@ -72,7 +72,7 @@ fn asked(native: &LoopRef) -> Result<Arc<NativeLoop>, Error> {
 }
 
 /// The bare value or `{error, Reason}`.
-fn answer(env: Env<'_>, result: Result<impl Encoder, Error>) -> Term<'_> {
+fn reply(env: Env<'_>, result: Result<impl Encoder, Error>) -> Term<'_> {
     match result {
         Ok(value) => value.encode(env),
         Err(error) => (atoms::error(), error).encode(env),

@@ -37,14 +37,14 @@ fn signal_take(signal: Atom) -> Atom {
 /// The disposition of `signal` before it was taken.
 #[rustler::nif]
 fn signal_give_back(signal: Atom) -> Atom {
-    signals::give_back(signal).name()
+    signals::take_back(signal).name()
 }
 
 /// Replies to a Python thread: all dispositions are set, except for the signals that the VM
 /// rejected.
 #[rustler::nif]
 fn signals_settled(request: Ref<SignalRequest>, refused: Vec<Atom>) -> Atom {
-    request.answer(refused);
+    request.reply(refused);
     atoms::ok()
 }
 

@@ -21,12 +21,12 @@ static VARIABLE: ContextVariable = ContextVariable::new(c"erlang_loop_origin");
 /// Runs `body` on behalf of `origin`.
 pub fn within<R>(py: Python<'_>, origin: &Arc<Origin>, body: impl FnOnce() -> R) -> R {
     let token = enter(py, origin);
-    let answer = body();
+    let result = body();
     if let Err(error) = token.and_then(|token| VARIABLE.reset(&token)) {
         // Only what is printed is affected.
         error.write_unraisable(py, None);
     }
-    answer
+    result
 }
 
 /// As [`within`], until the end of the current context.

@@ -78,7 +78,7 @@ impl Drop for OwnEnv {
         }
         // SAFETY: ours, and nothing refers to its terms any more.
         unsafe { sys::enif_clear_env(self.0) };
-        give_back(self.0);
+        recycle(self.0);
     }
 }
 
@@ -149,7 +149,7 @@ fn take() -> *mut ErlNifEnv {
         .unwrap_or_else(|| unsafe { sys::enif_alloc_env() })
 }
 
-fn give_back(env: *mut ErlNifEnv) {
+fn recycle(env: *mut ErlNifEnv) {
     let kept = OWN.try_with(|own| {
         let own = &mut own.borrow_mut().0;
         own.push(env);

@@ -131,9 +131,9 @@ impl<T: Resource> Ref<T> {
         // SAFETY: `object` is a live resource whose type has a `down` callback (all of ours do);
         // the monitor is initialised when the call returns 0.
         unsafe {
-            let answer =
+            let status =
                 sys::enif_monitor_process(env, self.object, pid.as_c_arg(), monitor.as_mut_ptr());
-            (answer == 0).then(|| Monitor(monitor.assume_init()))
+            (status == 0).then(|| Monitor(monitor.assume_init()))
         }
     }
 

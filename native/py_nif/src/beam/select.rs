@@ -17,7 +17,7 @@ pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid
     let undefined = crate::atoms::undefined();
     // SAFETY: `fd` is owned by the value inside `object` and stays open while the VM has the
     // object selected; the reference argument may be an atom, `undefined`, by the VM's contract.
-    let answer = unsafe {
+    let flags = unsafe {
         sys::enif_select(
             env.as_c_arg(),
             fd,
@@ -27,7 +27,7 @@ pub fn arm<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>, pid: &LocalPid
             undefined.as_c_arg(),
         )
     };
-    answer >= 0
+    flags >= 0
 }
 
 /// Cancels what [`arm`] requested. `false`: the message has been sent already.
@@ -36,7 +36,7 @@ pub fn cancel<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) -> bool {
     const ERL_NIF_SELECT_CANCEL: sys::ErlNifSelectFlags = 1 << 3;
     let undefined = crate::atoms::undefined();
     // SAFETY: as in `arm`.
-    let answer = unsafe {
+    let flags = unsafe {
         sys::enif_select(
             env.as_c_arg(),
             fd,
@@ -46,7 +46,7 @@ pub fn cancel<T: Resource>(env: Env<'_>, fd: RawFd, object: &Ref<T>) -> bool {
             undefined.as_c_arg(),
         )
     };
-    answer >= 0 && answer & sys::ERL_NIF_SELECT_READ_CANCELLED != 0
+    flags >= 0 && flags & sys::ERL_NIF_SELECT_READ_CANCELLED != 0
 }
 
 /// Removes `fd` from the poller. The VM drops its reference to the object afterwards, at once or as

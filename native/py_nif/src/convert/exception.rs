@@ -45,7 +45,7 @@ impl<'a, 'py> Walk<'a, 'py> {
         self.left -= 1;
         self.above.push(error.clone());
         let suppressed = attribute(error, "__suppress_context__")
-            .is_some_and(|answer| answer.is_truthy().unwrap_or(false));
+            .is_some_and(|result| result.is_truthy().unwrap_or(false));
         let context = match suppressed {
             true => atoms::none().encode(env),
             false => self.other(attribute(error, "__context__")),
@@ -138,8 +138,8 @@ impl<'a, 'py> Walk<'a, 'py> {
         for (index, entry) in all.iter().enumerate() {
             match index.checked_sub(MAX_FRAMES / 2) {
                 Some(0) if left_out > 0 => {
-                    let told = format!("... {left_out} more calls ...");
-                    frames.push(self.frame("", 0, &told, ""));
+                    let omitted = format!("... {left_out} more calls ...");
+                    frames.push(self.frame("", 0, &omitted, ""));
                 }
                 Some(after) if after < left_out => {}
                 _ => frames.push(self.call(entry)),

@@ -63,8 +63,8 @@ pub fn leave(py: Python<'_>, context: &Py<PyAny>) -> PyResult<()> {
     check(py, unsafe { ffi::PyContext_Exit(context.as_ptr()) })
 }
 
-fn check(py: Python<'_>, answer: std::ffi::c_int) -> PyResult<()> {
-    match answer {
+fn check(py: Python<'_>, status: std::ffi::c_int) -> PyResult<()> {
+    match status {
         0 => Ok(()),
         _ => Err(PyErr::fetch(py)),
     }

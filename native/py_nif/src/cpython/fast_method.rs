@@ -32,12 +32,12 @@ pub trait FastMethod {
 }
 
 /// As [`FastMethod`], for methods without arguments.
-pub trait FastQuestion {
+pub trait FastMethod0 {
     type Class: PyClass;
     const NAME: &'static CStr;
     const DOC: &'static CStr;
 
-    fn answer<'py>(slf: &Bound<'py, Self::Class>) -> PyResult<Bound<'py, PyAny>>;
+    fn call<'py>(slf: &Bound<'py, Self::Class>) -> PyResult<Bound<'py, PyAny>>;
 }
 
 /// The arguments of a call.
@@ -267,11 +267,11 @@ pub fn install<M: FastMethod>(class: &Bound<'_, PyType>) -> PyResult<()> {
 }
 
 /// Adds a method without arguments to the class.
-pub fn install_question<Q: FastQuestion>(class: &Bound<'_, PyType>) -> PyResult<()> {
+pub fn install0<M: FastMethod0>(class: &Bound<'_, PyType>) -> PyResult<()> {
     let function = ffi::PyMethodDefPointer {
-        PyCFunction: enter_question::<Q>,
+        PyCFunction: enter_method0::<M>,
     };
-    add(class, Q::NAME, Q::DOC, function, ffi::METH_NOARGS)
+    add(class, M::NAME, M::DOC, function, ffi::METH_NOARGS)
 }
 
 fn add(
@@ -319,15 +319,15 @@ unsafe extern "C" fn enter_method<M: FastMethod>(
     }
 }
 
-unsafe extern "C" fn enter_question<Q: FastQuestion>(
+unsafe extern "C" fn enter_method0<M: FastMethod0>(
     slf: *mut ffi::PyObject,
     _nothing: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: as in `enter_method`.
     unsafe {
         let py = Python::assume_attached();
-        let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<Q::Class>();
-        leave(py, || Q::answer(&slf))
+        let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<M::Class>();
+        leave(py, || M::call(&slf))
     }
 }
 
@@ -338,7 +338,7 @@ fn leave<'py>(
     method: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
     let error = match catch_unwind(AssertUnwindSafe(method)) {
-        Ok(Ok(answer)) => return answer.into_ptr(),
+        Ok(Ok(result)) => return result.into_ptr(),
         Ok(Err(error)) => error,
         Err(_) => PanicException::new_err("a native method panicked"),
     };

@@ -17,15 +17,15 @@ thread_local! {
 /// Waits until the value is `wanted`; returns `false` if it is not by `until`. Without the GIL.
 pub fn wait<T>(awaited: &Awaited<T>, until: Option<Instant>, wanted: impl Fn(&T) -> bool) -> bool {
     let began = now_ns();
-    let told = awaited.told();
+    let before = awaited.changes();
     if wanted(&awaited.lock()) {
         return true;
     }
     HABIT.with_borrow_mut(|habit| {
-        let is_told = || awaited.told() != told;
+        let has_changed = || awaited.changes() != before;
         if habit.budget() > 0
             && !is_over_within(until, habit.budget())
-            && spin(habit, began, is_told)
+            && spin(habit, began, has_changed)
             && wanted(&awaited.lock())
         {
             return true;
@@ -68,7 +68,7 @@ pub fn spin(habit: &mut SpinBudget, began: u64, met: impl Fn() -> bool) -> bool 
             None => {}
             Some(away) if away.is_short() => shared = true,
             Some(_) => {
-                habit.crowded();
+                habit.contended();
                 return met();
             }
         }

@@ -132,8 +132,8 @@ impl Posted for Question {
         let Some(future) = future.take(py) else {
             return;
         };
-        let told = settle(future.bind(py), || reply(py, self));
-        if let Err(error) = told {
+        let settled = settle(future.bind(py), || reply(py, self));
+        if let Err(error) = settled {
             error.write_unraisable(py, Some(future.bind(py)));
         }
     }

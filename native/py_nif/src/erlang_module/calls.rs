@@ -117,7 +117,7 @@ pub fn ask(py: Python<'_>, call: OwnTerm, timeout: Option<f64>) -> PyResult<Boun
     reply(py, &question)
 }
 
-/// Waits for the reply; gives up after the timeout, or if a signal handler raises.
+/// Waits for the reply; stops after the timeout, or if a signal handler raises.
 fn wait(
     py: Python<'_>,
     question: &Arc<Question>,

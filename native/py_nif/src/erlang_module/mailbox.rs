@@ -226,7 +226,7 @@ impl Posted for Mailbox {
     }
 
     fn arrived(&self, py: Python<'_>) {
-        let told = || -> PyResult<()> {
+        let called = || -> PyResult<()> {
             let Some(owner) = self.owner.cloned(py) else {
                 return Ok(());
             };
@@ -236,7 +236,7 @@ impl Posted for Mailbox {
             }
             Ok(())
         };
-        if let Err(error) = told() {
+        if let Err(error) = called() {
             error.write_unraisable(py, None);
         }
     }

@@ -14,9 +14,7 @@ use super::server::HttpServer;
 use super::{receiving, sending};
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
-use crate::cpython::fast_method::{
-    CallArguments, FastMethod, FastQuestion, install, install_question,
-};
+use crate::cpython::fast_method::{CallArguments, FastMethod, FastMethod0, install, install0};
 use crate::cpython::method_calls::complete;
 
 #[pyclass(frozen, weakref, module = "erlang_loop._native")]
@@ -128,19 +126,19 @@ impl HttpRequest {
 
 pub fn add_methods(py: Python<'_>) -> PyResult<()> {
     let class = py.get_type::<HttpRequest>();
-    install_question::<Receive>(&class)?;
+    install0::<Receive>(&class)?;
     install::<Send>(&class)?;
-    install_question::<End>(&class)
+    install0::<End>(&class)
 }
 
 struct Receive;
 
-impl FastQuestion for Receive {
+impl FastMethod0 for Receive {
     type Class = HttpRequest;
     const NAME: &'static CStr = c"receive";
     const DOC: &'static CStr = c"receive($self)\n--\n\nThe next message, as an awaitable.";
 
-    fn answer<'py>(slf: &Bound<'py, HttpRequest>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, HttpRequest>) -> PyResult<Bound<'py, PyAny>> {
         receiving::receive(slf)
     }
 }
@@ -163,13 +161,13 @@ impl FastMethod for Send {
 
 struct End;
 
-impl FastQuestion for End {
+impl FastMethod0 for End {
     type Class = HttpRequest;
     const NAME: &'static CStr = c"end";
     const DOC: &'static CStr =
         c"end($self)\n--\n\nThe application has returned or raised. Returns what is missing.";
 
-    fn answer<'py>(slf: &Bound<'py, HttpRequest>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, HttpRequest>) -> PyResult<Bound<'py, PyAny>> {
         let missing = sending::end(slf)?;
         Ok(missing.into_pyobject(slf.py())?.into_any())
     }

@@ -133,8 +133,8 @@ impl SockOperation {
             SockCall::SendAll(view, length, sent) => {
                 let rest = PySlice::new(py, sent.get(py) as isize, *length as isize, 1);
                 let piece = view.bind(py).get_item(rest)?;
-                let answer = socket.call_method1(intern!(py, "send"), (piece,));
-                let Some(count) = unless_blocked(py, answer)? else {
+                let result = socket.call_method1(intern!(py, "send"), (piece,));
+                let Some(count) = unless_blocked(py, result)? else {
                     return Ok(None);
                 };
                 let sent_now = sent.get(py) + count.extract::<usize>()?;
@@ -183,9 +183,9 @@ impl IoClass for SockOperation {
 
 fn unless_blocked<'py>(
     py: Python<'py>,
-    answer: PyResult<Bound<'py, PyAny>>,
+    result: PyResult<Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match answer {
+    match result {
         Ok(value) => Ok(Some(value)),
         Err(error)
             if error.is_instance_of::<PyBlockingIOError>(py)

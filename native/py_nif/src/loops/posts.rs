@@ -50,7 +50,7 @@ fn post_foreign(posted: Arc<dyn Posted>) {
         let (sender, receiver) = channel();
         let started = thread::Builder::new()
             .name("python-posts".to_owned())
-            .spawn(move || finalizing::attach(|py| tell(py, receiver)));
+            .spawn(move || finalizing::attach(|py| deliver(py, receiver)));
         *to_thread = started.is_ok().then_some(sender);
     }
     if let Some(to_thread) = &*to_thread {
@@ -60,7 +60,7 @@ fn post_foreign(posted: Arc<dyn Posted>) {
 }
 
 /// Attached once, for the life of the thread, and detached while it waits.
-fn tell(py: Python<'_>, mut posts: Receiver<Arc<dyn Posted>>) {
+fn deliver(py: Python<'_>, mut posts: Receiver<Arc<dyn Posted>>) {
     loop {
         let posted;
         (posted, posts) = py.detach(move || (posts.recv(), posts));
@@ -70,10 +70,10 @@ fn tell(py: Python<'_>, mut posts: Receiver<Arc<dyn Posted>>) {
             continue;
         };
         let owner = owner.clone_ref(py);
-        let told = Py::new(py, Arrival(posted))
+        let delivered = Py::new(py, Arrival(posted))
             .and_then(|arrival| owner.call_method1(py, "call_soon_threadsafe", (arrival,)));
         // The loop was closed: nothing waits for it.
-        drop(told);
+        drop(delivered);
     }
 }
 

@@ -72,7 +72,7 @@ impl PollSet {
     }
 
     /// The VM's poller does not have the epoll fd, and never will.
-    pub fn let_go(&self) {
+    pub fn release_loop(&self) {
         let native = self.slot().take();
         // Outside of the lock: the last owner closes the fds.
         drop(native);
@@ -96,7 +96,7 @@ impl Resource for PollSet {
         }
     }
     fn stopped(&self) {
-        self.let_go();
+        self.release_loop();
     }
 }
 

@@ -109,21 +109,21 @@ fn settle(name: Atom) -> Settled {
 
 /// The signals that the VM rejects; `None` without a reply.
 fn ask(settler: &LocalPid) -> Option<Vec<Atom>> {
-    let (answer, answers) = channel();
-    let request = Ref::new(SignalRequest(Mutex::new(answer)));
+    let (reply, replies) = channel();
+    let request = Ref::new(SignalRequest(Mutex::new(reply)));
     if !message::send(Sender::Thread, settler, (atoms::signals_changed(), request)) {
         return None;
     }
     // Our own reference went with `request`: if the process dies before it replies, the last one is
     // gone, the channel closes, and this returns.
-    answers.recv().ok()
+    replies.recv().ok()
 }
 
 /// A thread that waits in [`settle`]; the term in its message.
 pub struct SignalRequest(Mutex<Channel<Vec<Atom>>>);
 
 impl SignalRequest {
-    pub fn answer(&self, refused: Vec<Atom>) {
+    pub fn reply(&self, refused: Vec<Atom>) {
         // The lock is only for `Sync`; there is one reply. The thread waits until it comes.
         let _ = self
             .0
@@ -197,7 +197,7 @@ pub fn take(name: Atom) {
 }
 
 /// Removes the record of a signal and returns its previous disposition.
-pub fn give_back(name: Atom) -> Disposition {
+pub fn take_back(name: Atom) -> Disposition {
     let before = number(name).map_or(0, |number| TAKEN[number as usize].swap(0, Ordering::AcqRel));
     match before {
         before if before == Disposition::Handle as u8 => Disposition::Handle,

@@ -101,10 +101,10 @@ impl Sleep {
 /// Asks the router to start a timer; `None` if there is no router.
 fn ask(left: Duration) -> Option<Receiver<()>> {
     let router = registry::default_router()?;
-    let (answer, answers) = channel();
+    let (reply, replies) = channel();
     let length = (left - MARGIN).min(LONGEST_TIMER).as_millis() as u64;
-    let sleeper = Ref::new(Sleeper(Mutex::new(answer)));
+    let sleeper = Ref::new(Sleeper(Mutex::new(reply)));
     // Our own reference goes with the message.
     let sent = message::send(Sender::Thread, &router, (atoms::sleep(), sleeper, length));
-    sent.then_some(answers)
+    sent.then_some(replies)
 }

@@ -185,7 +185,7 @@ impl Channel {
         }
         // A thread that sleeps has found the channel empty. Since then this is the first item.
         if first {
-            self.state.tell();
+            self.state.announce();
         }
         Sent::Now
     }
@@ -224,10 +224,10 @@ impl Channel {
             (item, admitted, tasks)
         };
         if !admitted.is_empty() {
-            self.state.tell();
+            self.state.announce();
             tasks.into_iter().for_each(post);
             for (pid, token) in &admitted {
-                tell(Sender::Thread, pid, token, |env| atoms::ok().encode(env));
+                notify(Sender::Thread, pid, token, |env| atoms::ok().encode(env));
             }
         }
         Taken::Item(item.term)
@@ -243,7 +243,7 @@ impl Channel {
     pub fn wake(&self) {
         // After this it either sleeps, or checks later.
         drop(self.state.lock());
-        self.state.tell();
+        self.state.announce();
     }
 
     /// The task is posted to when there is something to read. Returns `false` if there is already.
@@ -332,10 +332,10 @@ impl Channel {
             (dropped, senders, mem::take(&mut state.tasks))
         };
         drop(dropped);
-        self.state.tell();
+        self.state.announce();
         tasks.into_iter().for_each(post);
         for waiting in &senders {
-            tell(sender, &waiting.pid, &waiting.token, |env| end.refusal(env));
+            notify(sender, &waiting.pid, &waiting.token, |env| end.refusal(env));
         }
     }
 }
@@ -356,7 +356,7 @@ fn post(task: Arc<WaitingTask>) {
     task.recipient.post(posted);
 }
 
-fn tell(
+fn notify(
     sender: Sender<'_>,
     pid: &LocalPid,
     token: &KeptTerm,

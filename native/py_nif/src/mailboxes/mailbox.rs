@@ -52,7 +52,7 @@ impl Mailbox {
     fn notify(self: &Arc<Self>) {
         match self.recipient.get() {
             Some(recipient) => recipient.post(self.clone()),
-            None => self.state.tell(),
+            None => self.state.announce(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Mailbox {
     pub fn wake(&self) {
         // After this it either sleeps, or checks later.
         drop(self.state.lock());
-        self.state.tell();
+        self.state.announce();
     }
 
     pub fn link(&self, pid: KeptTerm) {

@@ -101,7 +101,7 @@ impl Question {
             *state = QuestionState::Replied(reply);
         }
         match &self.waiter {
-            Waiter::Thread => self.state.tell(),
+            Waiter::Thread => self.state.announce(),
             Waiter::Loop(recipient, _) => recipient.post(self.clone()),
         }
     }
@@ -116,7 +116,7 @@ impl Question {
     pub fn wake(&self) {
         // After this it either sleeps, or checks later.
         drop(self.state.lock());
-        self.state.tell();
+        self.state.announce();
     }
 
     pub fn take_reply(&self) -> Option<Reply> {

@@ -49,7 +49,7 @@ impl Ledger {
         self.sent().fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// In the peer: a request was replied to or given up.
+    /// In the peer: a request was replied to or abandoned.
     pub fn count_ended(&self) {
         self.ended().fetch_add(1, Ordering::Relaxed);
     }

@@ -132,7 +132,7 @@ impl Slice {
                 return self.end_closed(py, &iterator, error);
             }
             if began.elapsed() > SLICE && call_threads::are_waiting() {
-                return self.let_others(py);
+                return self.requeue(py);
             }
         }
     }
@@ -148,7 +148,7 @@ impl Slice {
         Ok(iterator)
     }
 
-    fn let_others(self, py: Python<'_>) {
+    fn requeue(self, py: Python<'_>) {
         match self.request.begin(RunsOn::NoThread) {
             true => call_threads::post_admitted(QueuedCall::Stream(self)),
             false => self.close(py),

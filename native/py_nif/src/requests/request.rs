@@ -384,7 +384,7 @@ impl Ref<Request> {
                 Phase::Done | Phase::Abandoned { .. } => return None,
                 Phase::Queued => None,
                 Phase::Running(place) => match spared(place) {
-                    Some(answer) => return Some(answer),
+                    Some(reply) => return Some(reply),
                     None => Some(place.clone()),
                 },
             };

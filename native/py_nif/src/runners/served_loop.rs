@@ -111,7 +111,7 @@ impl ServedLoop {
                 }
                 native.pulse.runs_on(stacks::this_thread());
                 if start.announce {
-                    owner.tell(atoms::ready());
+                    owner.notify(atoms::ready());
                 }
                 Some(served_loop)
             }
@@ -210,9 +210,10 @@ impl ServedLoop {
     /// On the system's clock.
     pub fn next_deadline(&self, py: Python<'_>) -> Option<u64> {
         let timers = &self.object.get().timers.heap;
-        let (deadline, buried) =
-            timers.with(py, |timers| (timers.next_deadline(), timers.take_buried()));
-        drop(buried);
+        let (deadline, discarded) = timers.with(py, |timers| {
+            (timers.next_deadline(), timers.take_discarded())
+        });
+        drop(discarded);
         let deadline = deadline?;
         Some(match loop_clock::of_program(self.object.bind(py)) {
             Ok(None) => deadline,
@@ -259,7 +260,7 @@ fn report(py: Python<'_>, native: &NativeLoop, owner: Owner, outcome: PyResult<B
         };
         py.detach(|| {
             native.close(Sender::Thread);
-            owner.tell(news);
+            owner.notify(news);
         });
     });
 }

@@ -21,7 +21,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub fn tell(self, news: impl Encoder) {
+    pub fn notify(self, news: impl Encoder) {
         // If the owner has died, the loop's monitor reports it.
         let _ = message::send(
             Sender::Thread,

@@ -106,7 +106,7 @@ impl TimerHandle {
             return Ok(py.NotImplemented());
         };
         let (mine, theirs) = (slf.get().when(), other.get().when());
-        let answer = match operation {
+        let result = match operation {
             CompareOp::Lt => mine < theirs,
             CompareOp::Gt => mine > theirs,
             CompareOp::Le => mine < theirs || same(slf, other)?,
@@ -114,7 +114,7 @@ impl TimerHandle {
             CompareOp::Eq => same(slf, other)?,
             CompareOp::Ne => !same(slf, other)?,
         };
-        Ok(answer.into_pyobject(py)?.to_owned().into_any().unbind())
+        Ok(result.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 }
 

@@ -56,10 +56,10 @@ impl Loop {
     }
 
     #[inline]
-    pub fn with_pulse(&self, py: Python<'_>, tell: impl FnOnce(&Pulse)) {
+    pub fn with_pulse(&self, py: Python<'_>, record: impl FnOnce(&Pulse)) {
         self.native.with(py, |native| {
             if let Some(native) = native {
-                tell(&native.pulse);
+                record(&native.pulse);
             }
         });
     }
@@ -224,7 +224,7 @@ impl Loop {
         // What leaves the heap is dropped after the heap is consistent again.
         drop(self.timers.heap.with(py, |timers| {
             timers.note_cancelled();
-            timers.take_buried()
+            timers.take_discarded()
         }));
     }
 

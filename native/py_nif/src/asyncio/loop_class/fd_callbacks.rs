@@ -81,7 +81,7 @@ pub fn watch_fd(
 }
 
 /// Whether `handle` is still the watcher of this fd.
-fn is_told(
+fn is_watcher(
     event_loop: &Bound<'_, Loop>,
     fd: RawFd,
     direction: Direction,
@@ -108,7 +108,7 @@ pub fn rearm_fd(
     handle: &Bound<'_, Handle>,
 ) -> PyResult<bool> {
     let direction = direction(writing);
-    if !is_told(event_loop, fd, direction, handle) {
+    if !is_watcher(event_loop, fd, direction, handle) {
         return Ok(false);
     }
     let native = event_loop.get().native(event_loop.py())?;
@@ -130,7 +130,7 @@ pub fn pause_fd(
     handle: &Bound<'_, Handle>,
 ) -> PyResult<()> {
     let direction = direction(writing);
-    if !is_told(event_loop, fd, direction, handle) {
+    if !is_watcher(event_loop, fd, direction, handle) {
         return Ok(());
     }
     let native = event_loop.get().native(event_loop.py())?;

@@ -18,9 +18,7 @@ use crate::asyncio::handles::handle::{Call, Handle};
 #[cfg(Py_3_14)]
 use crate::asyncio::handles::thread_safe_handle::ThreadSafeHandle;
 use crate::asyncio::turn::priorities;
-use crate::cpython::fast_method::{
-    CallArguments, FastMethod, FastQuestion, install, install_question,
-};
+use crate::cpython::fast_method::{CallArguments, FastMethod, FastMethod0, install, install0};
 
 /// Gives a class of loops methods of its own. CPython's fast way to call a method applies only if
 /// the object is of the very class that the method was created for, not of a subclass.
@@ -44,11 +42,11 @@ pub fn add(class: &Bound<'_, PyType>) -> PyResult<()> {
     install::<Remove<false>>(class)?;
     install::<Remove<true>>(class)?;
     install::<CreateTask>(class)?;
-    install_question::<CreateFuture>(class)?;
-    install_question::<GetDebug>(class)?;
-    install_question::<IsClosed>(class)?;
-    install_question::<CheckClosed>(class)?;
-    install_question::<Time>(class)
+    install0::<CreateFuture>(class)?;
+    install0::<GetDebug>(class)?;
+    install0::<IsClosed>(class)?;
+    install0::<CheckClosed>(class)?;
+    install0::<Time>(class)
 }
 
 struct CallSoon;
@@ -304,36 +302,36 @@ impl FastMethod for CreateTask {
 
 struct CreateFuture;
 
-impl FastQuestion for CreateFuture {
+impl FastMethod0 for CreateFuture {
     type Class = Loop;
     const NAME: &'static CStr = c"create_future";
     const DOC: &'static CStr = c"create_future($self)\n--\n\nA future of this loop.";
 
-    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         futures::create_future(slf)
     }
 }
 
 struct GetDebug;
 
-impl FastQuestion for GetDebug {
+impl FastMethod0 for GetDebug {
     type Class = Loop;
     const NAME: &'static CStr = c"get_debug";
     const DOC: &'static CStr = c"get_debug($self)\n--\n\nWhether debug mode is on.";
 
-    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         Ok(bool(slf, slf.get().state.debug.get(slf.py())))
     }
 }
 
 struct IsClosed;
 
-impl FastQuestion for IsClosed {
+impl FastMethod0 for IsClosed {
     type Class = Loop;
     const NAME: &'static CStr = c"is_closed";
     const DOC: &'static CStr = c"is_closed($self)\n--\n\nWhether close() was called.";
 
-    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         Ok(bool(slf, slf.get().state.closed.get(slf.py())))
     }
 }
@@ -341,12 +339,12 @@ impl FastQuestion for IsClosed {
 /// asyncio's own check, with which every method that needs an open loop begins.
 struct CheckClosed;
 
-impl FastQuestion for CheckClosed {
+impl FastMethod0 for CheckClosed {
     type Class = Loop;
     const NAME: &'static CStr = c"_check_closed";
     const DOC: &'static CStr = c"_check_closed($self)\n--\n\nRuntimeError after close().";
 
-    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         slf.get().check_closed(slf.py())?;
         Ok(slf.py().None().into_bound(slf.py()))
     }
@@ -358,13 +356,13 @@ fn bool<'py>(slf: &Bound<'py, Loop>, value: bool) -> Bound<'py, PyAny> {
 
 struct Time;
 
-impl FastQuestion for Time {
+impl FastMethod0 for Time {
     type Class = Loop;
     const NAME: &'static CStr = c"time";
     const DOC: &'static CStr =
         c"time($self)\n--\n\nSeconds on the monotonic clock: the same as `time.monotonic()`.";
 
-    fn answer<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Loop>) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyFloat::new(slf.py(), loop_clock::system_seconds()).into_any())
     }
 }

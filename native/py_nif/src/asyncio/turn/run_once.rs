@@ -83,11 +83,11 @@ fn timeout(slf: &Bound<'_, Loop>, now: u64) -> PyResult<Timeout> {
         return Ok(Timeout::Zero);
     }
     let clock = loop_clock::of_program(slf)?.unwrap_or(now);
-    let (deadline, buried) = this.timers.heap.with(py, |timers| {
+    let (deadline, discarded) = this.timers.heap.with(py, |timers| {
         this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
-        (timers.next_deadline_by(clock), timers.take_buried())
+        (timers.next_deadline_by(clock), timers.take_discarded())
     });
-    drop(buried);
+    drop(discarded);
     Ok(match deadline {
         None => Timeout::Forever,
         Some(deadline) if deadline <= clock => Timeout::Zero,
@@ -207,7 +207,7 @@ fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
     let own = loop_clock::of_program(slf)?;
-    let buried = this.timers.heap.with(py, |timers| {
+    let discarded = this.timers.heap.with(py, |timers| {
         this.with_pulse(py, |pulse| pulse.load.keeps(timers.len()));
         if timers.is_empty() {
             return None;
@@ -219,9 +219,9 @@ fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
                 queue.push_back(Item::Callback(timer.0));
             });
         });
-        Some(timers.take_buried())
+        Some(timers.take_discarded())
     });
-    drop(buried);
+    drop(discarded);
     Ok(())
 }
 

@@ -122,7 +122,7 @@ impl WaitSteps {
             Spun::Met => self.spin.hit(),
             Spun::Over => self.spin.miss(),
             Spun::HandedOver => self.spin.handed_over(),
-            Spun::Crowded => self.spin.crowded(),
+            Spun::Contended => self.spin.contended(),
         }
         Ok(matches!(spun, Spun::Met | Spun::HandedOver))
     }
@@ -147,7 +147,7 @@ impl WaitSteps {
                 return Ok(if asked {
                     Spun::HandedOver
                 } else {
-                    Spun::Crowded
+                    Spun::Contended
                 });
             }
         }
@@ -183,8 +183,8 @@ impl WaitSteps {
         }
         match self.poll_until(native, deadline, Some(deadline))? {
             Spun::Met | Spun::Over | Spun::HandedOver => Ok(()),
-            Spun::Crowded => {
-                self.wake_latency.crowded();
+            Spun::Contended => {
+                self.wake_latency.contended();
                 let left = deadline.saturating_sub(now_ns());
                 self.poll_for(native, Some(left)).map(drop)
             }
@@ -237,5 +237,5 @@ enum Spun {
     /// Another thread had the CPU for a moment, and posted something.
     HandedOver,
     /// Another thread wants the CPU.
-    Crowded,
+    Contended,
 }

@@ -58,11 +58,12 @@ pub fn start(
         State::Occupied => {
             // Not on this thread: `then` is for our own threads, and the program may just be
             // starting.
-            let told = thread::Builder::new().spawn(move || {
+            let started = thread::Builder::new().spawn(move || {
                 wait_ready();
                 then(Ok(()));
             });
-            told.map(drop)
+            started
+                .map(drop)
                 .map_err(|error| format!("no thread: {error}"))
         }
         State::Down => {
@@ -186,20 +187,20 @@ pub fn call(
     function: &str,
     arguments: &[String],
 ) -> Result<Value, String> {
-    let answer = || -> PyResult<Value> {
+    let called = || -> PyResult<Value> {
         let arguments = PyTuple::new(py, arguments)?;
-        let answer = py.import(module)?.getattr(function)?.call1(arguments);
-        forked::end_if_copy(py, &answer);
-        let answer = answer?;
-        if answer.is_none() {
+        let result = py.import(module)?.getattr(function)?.call1(arguments);
+        forked::end_if_copy(py, &result);
+        let result = result?;
+        if result.is_none() {
             return Ok(Value::None);
         }
-        match answer.extract::<i64>() {
+        match result.extract::<i64>() {
             Ok(number) => Ok(Value::Int(number)),
-            Err(_) => Ok(Value::Text(answer.str()?.to_string())),
+            Err(_) => Ok(Value::Text(result.str()?.to_string())),
         }
     };
-    answer().map_err(|error| printed(py, &error))
+    called().map_err(|error| printed(py, &error))
 }
 
 /// The value of an expression in `__main__`, with the entries of a dict as its local names.

@@ -102,17 +102,17 @@ pub fn at_exit(limit: Option<Duration>) {
 /// Erlang processes do not run any more, so errors are printed.
 fn end_python() {
     let Some(limit) = *timeout() else { return };
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let posted = main_thread::post(move |py| {
         let ended = main_thread::call(py, "erlang_loop_end", "run", &[]);
         // The waiting thread may have timed out.
-        let _ = tell.send(ended.map(drop));
+        let _ = sender.send(ended.map(drop));
     });
     if !posted {
         // Python was never started, or its main thread runs a command.
         return;
     }
-    match told.recv_timeout(limit) {
+    match receiver.recv_timeout(limit) {
         Ok(Ok(())) => {}
         Ok(Err(why)) => eprintln!("erlang_loop: ending Python raised an exception:\n{why}"),
         Err(_) => eprintln!(

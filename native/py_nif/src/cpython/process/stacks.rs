@@ -127,12 +127,12 @@ pub fn send(to: LocalPid, token: i64, patience: Duration) -> std::io::Result<()>
 }
 
 fn taken(patience: Duration) -> std::io::Result<String> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     in_background(move |py| {
         // The receiver is gone if the time was up.
-        let _ = tell.send(with_gil(py));
+        let _ = sender.send(with_gil(py));
     })?;
-    match told.recv_timeout(patience) {
+    match receiver.recv_timeout(patience) {
         Ok(text) => text.map_err(std::io::Error::other),
         Err(RecvTimeoutError::Timeout) => without_gil(),
         Err(RecvTimeoutError::Disconnected) => Err(std::io::Error::other("Python has ended")),

@@ -44,13 +44,13 @@ impl ReadPipeTransport {
             Ok(PyBytes::new(py, &buffer[..count]))
         });
         match received {
-            Ok(message) => Self::give(slf, protocol, &message),
+            Ok(message) => Self::deliver(slf, protocol, &message),
             Err(Stop::WouldBlock) => Ok(()),
             Err(Stop::Failed(code)) => Transport::fatal(base, os_error(code), READ_ERROR),
         }
     }
 
-    fn give(
+    fn deliver(
         slf: &Bound<'_, Self>,
         protocol: &Bound<'_, PyAny>,
         message: &Bound<'_, PyBytes>,

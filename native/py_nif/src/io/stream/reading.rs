@@ -121,7 +121,7 @@ impl StreamTransport {
         let py = base.py();
         Transport::log_debug(base, "%r received EOF")?;
         let keep_open =
-            call0(protocol, intern!(py, "eof_received")).and_then(|answer| answer.is_truthy());
+            call0(protocol, intern!(py, "eof_received")).and_then(|result| result.is_truthy());
         match keep_open {
             // It may still write; there is nothing more to read.
             Ok(true) => Transport::unwatch(base, Direction::Read),

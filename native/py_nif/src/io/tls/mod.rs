@@ -16,9 +16,7 @@ use std::ffi::CStr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::cpython::fast_method::{
-    CallArguments, FastMethod, FastQuestion, install, install_question,
-};
+use crate::cpython::fast_method::{CallArguments, FastMethod, FastMethod0, install, install0};
 
 /// The native base of `erlang_loop.loop.io.tls.TlsProtocol`.
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
@@ -55,19 +53,19 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<TlsPath>()?;
     module.add_class::<TlsWriter>()?;
-    install_question::<DoRead>(&py.get_type::<TlsPath>())?;
-    install_question::<ProcessOutgoing>(&py.get_type::<TlsPath>())?;
+    install0::<DoRead>(&py.get_type::<TlsPath>())?;
+    install0::<ProcessOutgoing>(&py.get_type::<TlsPath>())?;
     install::<Write>(&py.get_type::<TlsWriter>())
 }
 
 struct DoRead;
 
-impl FastQuestion for DoRead {
+impl FastMethod0 for DoRead {
     type Class = TlsPath;
     const NAME: &'static CStr = c"_do_read";
     const DOC: &'static CStr = c"_do_read($self)\n--\n\nDecrypts what has come.";
 
-    fn answer<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
         reading::do_read(slf)?;
         Ok(slf.py().None().into_bound(slf.py()))
     }
@@ -75,12 +73,12 @@ impl FastQuestion for DoRead {
 
 struct ProcessOutgoing;
 
-impl FastQuestion for ProcessOutgoing {
+impl FastMethod0 for ProcessOutgoing {
     type Class = TlsPath;
     const NAME: &'static CStr = c"_process_outgoing";
     const DOC: &'static CStr = c"_process_outgoing($self)\n--\n\nSends what is encrypted.";
 
-    fn answer<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, TlsPath>) -> PyResult<Bound<'py, PyAny>> {
         writing::process_outgoing(slf)?;
         Ok(slf.py().None().into_bound(slf.py()))
     }

@@ -40,10 +40,10 @@ pub fn do_read(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     if !is_in(protocol, &all.wrapped)? && !is_in(protocol, &all.flushing)? {
         return Ok(());
     }
-    read_and_answer(protocol).or_else(|error| failed(protocol, error))
+    read_and_respond(protocol).or_else(|error| failed(protocol, error))
 }
 
-fn read_and_answer(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
+fn read_and_respond(protocol: &Bound<'_, TlsPath>) -> PyResult<()> {
     let py = protocol.py();
     if !is_set(protocol, intern!(py, "_app_reading_paused"))? {
         match is_set(protocol, intern!(py, "_app_protocol_is_buffer"))? {

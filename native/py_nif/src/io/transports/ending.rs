@@ -91,7 +91,7 @@ impl Transport {
     pub fn finish(slf: &Bound<'_, Self>, error: &Py<PyAny>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
-        let told = match this.protocol.cloned(py) {
+        let called = match this.protocol.cloned(py) {
             Some(protocol) => {
                 let name = intern!(py, "connection_lost");
                 call1(protocol.bind(py), name, error.bind(py)).map(drop)
@@ -119,7 +119,7 @@ impl Transport {
             this.read_context.take(py),
             this.write_context.take(py),
         ));
-        told.and(closed).and(detached)
+        called.and(closed).and(detached)
     }
 
     /// Dropped by the program without `close()`.

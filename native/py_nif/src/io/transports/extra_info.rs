@@ -213,7 +213,7 @@ impl Transport {
         }
         let is_ours = |file: Option<&OpenFile>| matches!(file, Some(OpenFile::Own(_)));
         let object = match self.file.look(py, is_ours) {
-            true => self.give_to_object(python_sockets::of_fd(py, self.fd)?)?,
+            true => self.pass_to_object(python_sockets::of_fd(py, self.fd)?)?,
             false => {
                 let own = self.info.names.as_ref().map(|names| names.own.family(py));
                 python_sockets::closed(py, own.unwrap_or(libc::AF_UNIX))?
@@ -224,12 +224,12 @@ impl Transport {
     }
 
     /// The fd has two owners; from here on it has one, the object.
-    fn give_to_object<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn pass_to_object<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = object.py();
         let file = OpenFile::of(&object)?;
         match self.file.take(py) {
             Some(ours @ OpenFile::Own(_)) => {
-                ours.give_up();
+                ours.into_raw();
                 drop(self.file.replace(py, Some(file)));
             }
             // It was closed while the object was created.

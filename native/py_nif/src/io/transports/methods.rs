@@ -7,9 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
 use super::base::Transport;
-use crate::cpython::fast_method::{
-    CallArguments, FastMethod, FastQuestion, install, install_question,
-};
+use crate::cpython::fast_method::{CallArguments, FastMethod, FastMethod0, install, install0};
 use crate::io::datagram::transport::DatagramTransport;
 use crate::io::stream::transport::StreamTransport;
 
@@ -17,16 +15,16 @@ use crate::io::stream::transport::StreamTransport;
 pub fn add(py: Python<'_>) -> PyResult<()> {
     let base = py.get_type::<Transport>();
     install::<GetExtraInfo>(&base)?;
-    install_question::<GetProtocol>(&base)?;
-    install_question::<IsClosing>(&base)?;
-    install_question::<Close>(&base)?;
+    install0::<GetProtocol>(&base)?;
+    install0::<IsClosing>(&base)?;
+    install0::<Close>(&base)?;
     let stream = py.get_type::<StreamTransport>();
     install::<Write>(&stream)?;
     install::<WriteLines>(&stream)?;
-    install_question::<GetWriteBufferSize>(&stream)?;
-    install_question::<IsReading>(&stream)?;
-    install_question::<PauseReading>(&stream)?;
-    install_question::<ResumeReading>(&stream)?;
+    install0::<GetWriteBufferSize>(&stream)?;
+    install0::<IsReading>(&stream)?;
+    install0::<PauseReading>(&stream)?;
+    install0::<ResumeReading>(&stream)?;
     install::<SendTo>(&py.get_type::<DatagramTransport>())
 }
 
@@ -65,12 +63,12 @@ impl FastMethod for GetExtraInfo {
 
 struct GetProtocol;
 
-impl FastQuestion for GetProtocol {
+impl FastMethod0 for GetProtocol {
     type Class = Transport;
     const NAME: &'static CStr = c"get_protocol";
     const DOC: &'static CStr = c"get_protocol($self)\n--\n\nThe protocol, until the end.";
 
-    fn answer<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let protocol = slf.get().protocol.cloned(py);
         Ok(protocol.unwrap_or_else(|| py.None()).into_bound(py))
@@ -79,24 +77,24 @@ impl FastQuestion for GetProtocol {
 
 struct IsClosing;
 
-impl FastQuestion for IsClosing {
+impl FastMethod0 for IsClosing {
     type Class = Transport;
     const NAME: &'static CStr = c"is_closing";
     const DOC: &'static CStr = c"is_closing($self)\n--\n\nWhether it is closed, or about to be.";
 
-    fn answer<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
         bool(slf.py(), slf.get().closing.get(slf.py()))
     }
 }
 
 struct Close;
 
-impl FastQuestion for Close {
+impl FastMethod0 for Close {
     type Class = Transport;
     const NAME: &'static CStr = c"close";
     const DOC: &'static CStr = c"close($self)\n--\n\nClose it, after what is written is sent.";
 
-    fn answer<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Transport>) -> PyResult<Bound<'py, PyAny>> {
         Transport::end(slf)?;
         nothing(slf.py())
     }
@@ -158,12 +156,12 @@ impl FastMethod for WriteLines {
 
 struct GetWriteBufferSize;
 
-impl FastQuestion for GetWriteBufferSize {
+impl FastMethod0 for GetWriteBufferSize {
     type Class = StreamTransport;
     const NAME: &'static CStr = c"get_write_buffer_size";
     const DOC: &'static CStr = c"get_write_buffer_size($self)\n--\n\nBytes that wait to be sent.";
 
-    fn answer<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
         let size = StreamTransport::waiting_size(slf)?;
         Ok(size.into_pyobject(slf.py())?.into_any())
     }
@@ -171,24 +169,24 @@ impl FastQuestion for GetWriteBufferSize {
 
 struct IsReading;
 
-impl FastQuestion for IsReading {
+impl FastMethod0 for IsReading {
     type Class = StreamTransport;
     const NAME: &'static CStr = c"is_reading";
     const DOC: &'static CStr = c"is_reading($self)\n--\n\nWhether data is received.";
 
-    fn answer<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
         bool(slf.py(), slf.as_super().get().reads(slf.py()))
     }
 }
 
 struct PauseReading;
 
-impl FastQuestion for PauseReading {
+impl FastMethod0 for PauseReading {
     type Class = StreamTransport;
     const NAME: &'static CStr = c"pause_reading";
     const DOC: &'static CStr = c"pause_reading($self)\n--\n\nReceive nothing for a while.";
 
-    fn answer<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
         Transport::pause_reading(slf.as_super())?;
         nothing(slf.py())
     }
@@ -196,12 +194,12 @@ impl FastQuestion for PauseReading {
 
 struct ResumeReading;
 
-impl FastQuestion for ResumeReading {
+impl FastMethod0 for ResumeReading {
     type Class = StreamTransport;
     const NAME: &'static CStr = c"resume_reading";
     const DOC: &'static CStr = c"resume_reading($self)\n--\n\nReceive data again.";
 
-    fn answer<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, StreamTransport>) -> PyResult<Bound<'py, PyAny>> {
         Transport::resume_reading(slf.as_super())?;
         nothing(slf.py())
     }

@@ -60,7 +60,7 @@ impl OpenFile {
     }
 
     /// Other code closes it from now on.
-    pub fn give_up(self) {
+    pub fn into_raw(self) {
         if let OpenFile::Own(fd) = self {
             let _ = fd.into_raw_fd();
         }

@@ -40,7 +40,7 @@ pub fn of_fd(py: Python<'_>, fd: RawFd) -> PyResult<Bound<'_, PyAny>> {
 /// As [`of_fd`]; the object becomes the owner.
 pub fn of_file(py: Python<'_>, file: OpenFile) -> PyResult<Bound<'_, PyAny>> {
     let object = of_fd(py, file.fd(py))?;
-    file.give_up();
+    file.into_raw();
     Ok(object)
 }
 

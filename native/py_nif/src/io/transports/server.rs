@@ -7,15 +7,15 @@ use pyo3::prelude::*;
 use super::base::Transport;
 
 pub fn attach(server: &Bound<'_, PyAny>, transport: &Bound<'_, Transport>) -> PyResult<()> {
-    tell(server, intern!(server.py(), "_attach"), transport)
+    call(server, intern!(server.py(), "_attach"), transport)
 }
 
 pub fn detach(server: &Bound<'_, PyAny>, transport: &Bound<'_, Transport>) -> PyResult<()> {
-    tell(server, intern!(server.py(), "_detach"), transport)
+    call(server, intern!(server.py(), "_detach"), transport)
 }
 
 #[cfg(Py_3_13)]
-fn tell(
+fn call(
     server: &Bound<'_, PyAny>,
     method: &Bound<'_, pyo3::types::PyString>,
     transport: &Bound<'_, Transport>,
@@ -24,7 +24,7 @@ fn tell(
 }
 
 #[cfg(not(Py_3_13))]
-fn tell(
+fn call(
     server: &Bound<'_, PyAny>,
     method: &Bound<'_, pyo3::types::PyString>,
     _transport: &Bound<'_, Transport>,

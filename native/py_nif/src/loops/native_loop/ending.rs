@@ -52,7 +52,7 @@ impl NativeLoop {
             Sender::Scheduler(env) => {
                 self.release(env, &poll_set);
                 if let Some(pid) = keeper_pid {
-                    self.tell_closed(sender, &pid, None);
+                    self.send_closed(sender, &pid, None);
                 }
             }
             Sender::Thread => self.closed_by_thread(keeper_pid, poll_set),
@@ -64,20 +64,20 @@ impl NativeLoop {
         let sender = Sender::Thread;
         if !self.ever_armed.load(Ordering::Acquire) {
             if let Some(pid) = keeper {
-                self.tell_closed(sender, &pid, None);
+                self.send_closed(sender, &pid, None);
             }
             // The keeper's messages have no effect any more: the loop is closed.
-            return poll_set.let_go();
+            return poll_set.release_loop();
         }
         registry::to_be_released(self.id, poll_set.clone());
         // Prefer the router, which is permanent; a worker may be about to end.
         match (registry::default_router(), keeper) {
             (Some(router), Some(keeper)) if router != keeper => {
-                self.tell_closed(sender, &keeper, None);
-                self.tell_closed(sender, &router, Some(poll_set));
+                self.send_closed(sender, &keeper, None);
+                self.send_closed(sender, &router, Some(poll_set));
             }
             (Some(pid), _) | (None, Some(pid)) => {
-                self.tell_closed(sender, &pid, Some(poll_set));
+                self.send_closed(sender, &pid, Some(poll_set));
             }
             // The next router finds it in the registry.
             (None, None) => {}
@@ -86,7 +86,7 @@ impl NativeLoop {
 
     /// Makes the keeper cancel the loop's timer; given the poll set, it also removes that from the
     /// poller.
-    fn tell_closed(
+    fn send_closed(
         &self,
         sender: Sender<'_>,
         keeper: &LocalPid,
@@ -104,7 +104,7 @@ impl NativeLoop {
         registry::released(self.id);
         match self.core.raw_fd() {
             Some(fd) if self.ever_armed.load(Ordering::Acquire) => select::stop(env, fd, poll_set),
-            _ => poll_set.let_go(),
+            _ => poll_set.release_loop(),
         }
     }
 }

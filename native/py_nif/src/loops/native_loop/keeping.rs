@@ -51,13 +51,13 @@ impl NativeLoop {
             }
             self.beam_timer.store(0, Ordering::Release);
         }
-        self.ask_anew(sender);
+        self.ask_again(sender);
         Ok(true)
     }
 
     /// Requests to an earlier keeper are void: a sleeping Python thread wakes and asks the new one,
     /// a loop driven from Erlang is armed here.
-    fn ask_anew(self: &Arc<Self>, sender: Sender<'_>) {
+    fn ask_again(self: &Arc<Self>, sender: Sender<'_>) {
         self.core.parking.forget_arming();
         if let (Driver::Erlang(_), Sender::Scheduler(env)) = (&self.driver, sender) {
             self.pump(env);

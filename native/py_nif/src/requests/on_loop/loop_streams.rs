@@ -119,13 +119,13 @@ impl Sink {
     /// run its finalizers before, so that the cancellation cannot hit one of them. If it was
     /// cancelled and the generator went on regardless, it ends here.
     fn check(&self, py: Python<'_>, next: Next) -> PyResult<bool> {
-        let is_told = || {
+        let is_cancelled = || {
             let ends = |native: Arc<NativeLoop>| loop_requests::is_ending(&native);
             self.cancelled.get(py) || self.native.upgrade().is_none_or(ends)
         };
         match next {
             Next::Produce => Ok(true),
-            Next::Stop if is_told() => Err(CancelledError::new_err(())),
+            Next::Stop if is_cancelled() => Err(CancelledError::new_err(())),
             Next::Wait | Next::Stop => Ok(false),
         }
     }
