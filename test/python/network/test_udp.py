@@ -327,7 +327,7 @@ async def test_each_datagram_goes_to_the_protocol_of_the_moment(loop):
     transport.close()
 
 
-async def test_a_queued_datagram_with_an_invalid_address_ends_the_endpoint(loop, unhandled, short_path):
+async def test_a_queued_datagram_with_an_invalid_address_ends_it(loop, unhandled, short_path):
     """Its address is looked at when it is its turn."""
     path = str(short_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reader:

@@ -41,7 +41,9 @@ async def test_other_tasks_run_meanwhile(loop: asyncio.AbstractEventLoop) -> Non
     assert await asked == "ok"
 
 
-async def test_a_call_blocks_the_loop_and_still_gets_its_reply(loop: asyncio.AbstractEventLoop) -> None:
+async def test_a_call_blocks_the_loop_and_still_gets_its_reply(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     assert erlang.call("lists", "reverse", [[1]]) == [1]
 
 
