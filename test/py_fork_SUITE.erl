@@ -139,7 +139,16 @@ fork_on_main_thread() ->
         )
      || {How, Code} <- ?WAYS
     ],
+    _ = [?assertEqual({How, {ok, Code}}, {How, fork_in_eval(How)}) || {How, Code} <- ?WAYS],
     ok.
+
+fork_in_eval(How) ->
+    Source = <<"__import__('forking').fork_on_main_thread(how)">>,
+    ok = py_nif:python_eval(1, Source, #{<<"how">> => How}),
+    receive
+        {py_main, 1, Result} -> Result
+    after ?PATIENCE -> error(no_result)
+    end.
 
 a_child_runs_no_exit_handlers_of_libraries(_Config) ->
     called:in_node([], fork_with_exit_handler, ?MODULE).

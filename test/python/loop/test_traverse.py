@@ -3,6 +3,9 @@
 Reads the Rust sources: a field whose type has a `Py<...>` in it, also through other types of ours,
 must appear in the function that visits it: `__traverse__` of a class, `traverse` of any other type.
 One that does not hides a cycle from the collector, which then leaks.
+
+A cycle is closed by a field that changes after its object was created. Those must appear in
+`__clear__`: otherwise the collector finds the cycle and cannot break it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,13 @@ EXEMPT = {
     "ChannelWaiter.task": "shared with Erlang; its future is visited",
     "PyQuestion.0": "shared with Erlang; `waiting` is what it visits",
     "ObjectHandle.0": "shared with Erlang",
+}
+
+#: Field that changes: why `__clear__` need not empty it.
+NOT_CLEARED = {
+    "Loop.kind": "through `served()`",
+    "Transport.file": "a socket or a file: the collector clears that itself",
+    "Transport.info": "a dict and a socket: the collector clears them itself",
 }
 
 HEAD = re.compile(
@@ -176,9 +186,28 @@ def held(one: Type) -> list[str]:
     return [name for name, type_of in one.fields.items() if holds(type_of, one.path, KNOWN)]
 
 
+def changing(one: Type, outer: tuple[Type, ...] = ()) -> list[str]:
+    """The fields that may hold other Python objects later than at first."""
+    names = [name for name in held(one) if f"{one.name}.{name}" not in EXEMPT]
+    return [name for name in names if changes(one.fields[name], one.path, (*outer, one))]
+
+
+def changes(type_of: str, near: Path, outer: tuple[Type, ...]) -> bool:
+    cell = re.search(r"\b(?:GilSlot|GilCell|Mutex)<(.*)>", type_of, re.DOTALL)
+    if cell is not None and holds(cell[1], near, KNOWN):
+        return True
+    keys = {key for word in WORD.findall(type_of) for key in resolve(word, near) & KNOWN}
+    parts_of = [BY_PLACE[key] for key in keys]
+    return any(changing(one, outer) for one in parts_of if not one.is_class and one not in outer)
+
+
 def visiting(one: Type) -> str | None:
     """The body of the function that shows the collector what it holds."""
-    name = "__traverse__" if one.is_class else "traverse"
+    return method(one, "__traverse__" if one.is_class else "traverse")
+
+
+def method(one: Type, name: str) -> str | None:
+    """Its body."""
     text = one.path.read_text()
     for implementation in re.finditer(rf"^\s*impl {one.name} \{{", text, re.MULTILINE):
         start = implementation.end() - 1
@@ -232,6 +261,13 @@ def test_classes(one):
     assert missing(one) == []
 
 
+@pytest.mark.parametrize("one", WITH_OBJECTS, ids=lambda one: one.name)
+def test_what_changes_is_cleared(one):
+    names = [name for name in changing(one) if f"{one.name}.{name}" not in NOT_CLEARED]
+    body = method(one, "__clear__") or ""
+    assert [name for name in names if not is_named(one, name, body)] == []
+
+
 @pytest.mark.parametrize("one", parts(), ids=lambda one: one.name)
 def test_what_classes_are_made_of(one):
     assert missing(one) == []
@@ -249,3 +285,5 @@ def test_that_the_sources_were_understood():
 def test_that_every_exemption_is_needed():
     names = {f"{one.name}.{name}" for one in TYPES for name in held(one)}
     assert set(EXEMPT) <= names
+    changing_names = {f"{one.name}.{name}" for one in TYPES for name in changing(one)}
+    assert set(NOT_CLEARED) <= changing_names

@@ -17,7 +17,7 @@ use crate::beam::message;
 use crate::beam::message::Sender;
 use crate::convert;
 use crate::cpython::process::interpreter::Settings;
-use crate::cpython::process::{main_thread, process_end};
+use crate::cpython::process::{forked, main_thread, process_end};
 use crate::error::Error;
 use crate::loops::Origin;
 use crate::native_module;
@@ -179,7 +179,13 @@ fn on_main_thread<'a>(
     let posted = main_thread::post(move |py| {
         // A caller that has died needs no result.
         let _ = OwnedEnv::new().send_and_clear(&caller, |env| {
-            let result = match catch_unwind(AssertUnwindSafe(|| work(py, env))) {
+            let worked = catch_unwind(AssertUnwindSafe(|| {
+                let made = work(py, env);
+                // The node sends the result, not its copy.
+                forked::end_if_copy(py, &made);
+                made
+            }));
+            let result = match worked {
                 Ok(Ok(term)) => (atoms::ok(), term).encode(env),
                 Ok(Err(error)) => {
                     (atoms::error(), convert::exception::to_term(env, py, &error)).encode(env)

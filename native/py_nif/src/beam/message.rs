@@ -2,10 +2,7 @@
 
 #![allow(unsafe_code)] // one call that rustler has for scheduler threads only
 
-use std::mem::MaybeUninit;
-use std::ptr;
-
-use rustler::{Atom, Encoder, Env, LocalPid, sys};
+use rustler::{Encoder, Env, LocalPid};
 
 use super::forked;
 use super::own_env::OwnEnv;
@@ -33,23 +30,6 @@ pub fn send(sender: Sender<'_>, to: &LocalPid, message: impl Encoder) -> bool {
             env.send(to, message)
         }
     }
-}
-
-/// The process that is registered under this name. Not for scheduler threads.
-pub fn whereis(name: Atom) -> Option<LocalPid> {
-    if forked::is_copy() {
-        return None;
-    }
-    let mut pid = MaybeUninit::uninit();
-    OwnEnv::new().with(|env| {
-        let name = name.to_term(env).as_c_arg();
-        // SAFETY: without an environment the VM assumes a thread that is not a scheduler, which is
-        // true; `pid` is initialised when the call returns non-zero.
-        unsafe {
-            let found = sys::enif_whereis_pid(ptr::null_mut(), name, pid.as_mut_ptr());
-            (found != 0).then(|| LocalPid::from_c_arg(pid.assume_init()))
-        }
-    })
 }
 
 /// Whether the process is alive. Not for scheduler threads.

@@ -6,8 +6,14 @@ use std::ptr;
 
 use rustler::{Atom, LocalPid, sys};
 
-/// The process registered under this name. Not for scheduler threads.
+use super::forked;
+
+/// The process registered under this name; none in a forked copy of the node. Not for scheduler
+/// threads.
 pub fn whereis(name: Atom) -> Option<LocalPid> {
+    if forked::is_copy() {
+        return None;
+    }
     let mut pid = MaybeUninit::uninit();
     // SAFETY: without an environment, as the VM requires on other threads than its own; `pid` is
     // initialised when the call returns non-zero.

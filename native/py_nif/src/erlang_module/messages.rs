@@ -7,7 +7,7 @@ use rustler::{Encoder, Env, LocalPid, Term};
 
 use super::calls;
 use crate::atoms;
-use crate::beam::message;
+use crate::beam::names;
 use crate::beam::own_env::OwnEnv;
 use crate::beam::own_env::OwnTerm;
 use crate::convert;
@@ -44,7 +44,7 @@ fn local(dest: &Bound<'_, PyAny>) -> PyResult<Option<LocalPid>> {
 
 pub fn registered(name: &Bound<'_, PyAny>) -> PyResult<LocalPid> {
     let found = match convert::existing_atom(name, "name") {
-        Ok(atom) => message::whereis(atom),
+        Ok(atom) => names::whereis(atom),
         Err(error) if error.is_instance_of::<PyValueError>(name.py()) => None,
         Err(error) => return Err(error),
     };
