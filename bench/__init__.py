@@ -18,7 +18,7 @@ page.py        README.md
 plot.py        ratios.svg
 registry.py    what a case is, and the table of them
 rounds.py      the samples, interleaved, each in a process of its own
-servers.py     Redis and PostgreSQL for the cases that ask them
+servers.py     Redis and PostgreSQL for the cases that use them
 steps.py       counts instructions by single steps
 store.py       the samples of the last run
 summary.py     medians, ratios, means

@@ -1,11 +1,11 @@
-"""What the project has reached, in baseline.json, and whether it still does.
+"""The results that the project has reached (baseline.json), and whether it still reaches them.
 
-Compared are ratios to other loops, of CPU time where there is one, as both sides of a ratio meet
-the same machine; and counts of instructions, which depend on the compilers only. A loss of more
-than a tenth is a loss.
+It compares ratios to other loops, of CPU time where that was measured, because both sides of a
+ratio ran on the same machine; and counts of instructions, which depend on the compilers only. A
+case that is more than a tenth worse has lost.
 
-Processors differ in what they are good at: a ratio on one may be half as high again on another. So
-there are ratios of each that was measured, and on a new one those count that all others reach.
+A ratio may be half as high again on another processor. So the file has ratios for each processor
+that was measured; on a new one, a case must reach the ratio that all others reach.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def ratios_of(results: Results, others: Iterable[str]) -> Ratios:
 def lost_ratios(expected: Ratios, results: Results) -> list[Loss]:
     """Cases that ours wins less clearly than before, or cannot do any more.
 
-    It is the mean over the other loops that counts: ours having become slower shows against all of
-    them, one of them having had luck does not. One that is not there today is not compared with.
+    The mean over the other loops counts: if ours has become slower, that shows against all of them;
+    a lucky sample of one of them does not. A loop that is not installed is left out.
     """
     losses = []
     for name, before in expected.items():

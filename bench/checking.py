@@ -13,7 +13,7 @@ from bench.rounds import Plan, take
 
 Tell = Callable[[str], None]
 
-#: How often a case that seems to have lost is measured again before that is believed.
+#: How often a case that seems to have lost is measured again to confirm it.
 SECOND_LOOKS = 3
 #: How many times the rounds of a check a baseline takes.
 BASELINE_ROUNDS = 3
@@ -26,7 +26,7 @@ def checked_cases(cases: list[Case]) -> list[Case]:
 
 
 def new_baseline(cases: list[Case], plan: Plan, tell: Tell) -> Baseline:
-    """Of this machine and of today, with more rounds than a check: it must not be one of luck."""
+    """Measured now on this machine, with more rounds than a check: a lucky run must not set it."""
     results = take(cases, replace(plan, rounds=plan.rounds * BASELINE_ROUNDS), tell)
     others = [name for name in LOOPS if name != OURS]
     return baseline.here(baseline.ratios_of(results, others), counted(tell))
@@ -48,7 +48,7 @@ def check(known: Baseline, cases: list[Case], plan: Plan, tell: Tell) -> list[Lo
 def lost_after_second_looks(
     expected: Ratios, cases: list[Case], plan: Plan, tell: Tell
 ) -> list[Loss]:
-    """A machine is noisy: what seems lost is measured again, and counts with all its rounds."""
+    """Machines are noisy: a case that seems lost is measured again, and all its rounds count."""
     results = take(cases, plan, tell)
     losses = baseline.lost_ratios(expected, results)
     for _ in range(SECOND_LOOKS):
@@ -62,7 +62,7 @@ def lost_after_second_looks(
 
 
 def counted(tell: Tell) -> dict[str, float]:
-    """All counts of instructions that can be had here; what cannot is said."""
+    """All instruction counts that this machine can take; prints those that it cannot."""
     found: dict[str, float] = {}
     for what, count in (("core", counting.core), ("in a node", counting.in_node)):
         try:

@@ -1,8 +1,8 @@
-"""Who takes part: how a loop is made, and the command that runs one sample of it.
+"""The contenders: how a loop is created, and the command that runs one sample of it.
 
 ErlangEventLoop runs in a node, by bin/erlang-loop. The others run in the plain interpreter that
-the node has linked: that is where people run them, and what moving into a node has to beat.
-`--in-node` runs them in a node, too, to tell the loop's share from the VM's.
+the node has linked: as their users run them.
+`--in-node` runs them in a node, too, to separate the loop's cost from the VM's.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from bench import steps
 
-#: Done before anything is counted: CPython makes code that it has run a few times quicker.
+#: Done before counting: CPython specializes code that it has run a few times.
 WARM = 200
 
 

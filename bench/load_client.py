@@ -1,6 +1,6 @@
 """The native client, `bench-load`: built when first needed, run beside the loop under test.
 
-Called by the cases, in the server's process; load/src/main.rs tells the modes.
+Called by the cases, in the server's process; load/src/main.rs lists the modes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.registry import Budget, Sample, WrongAnswer
+from bench.registry import Budget, Sample, WrongReply
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "bench-load"
@@ -21,7 +21,7 @@ PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" 
 #: Options that a budget makes smaller.
 COUNTS = ("connections", "idle", "busy")
 
-#: Seconds beyond what was asked for, after which it hangs.
+#: A client that takes this many seconds longer than requested hangs.
 PATIENCE = 30
 
 
@@ -57,7 +57,7 @@ def run(mode: str, address: str, budget: Budget, **options: object) -> Sample:
         check=False,
     )
     if done.returncode != 0:
-        raise WrongAnswer(done.stderr.strip() or f"bench-load ended with {done.returncode}")
+        raise WrongReply(done.stderr.strip() or f"bench-load ended with {done.returncode}")
     found = json.loads(done.stdout)
     return Sample(
         found["rate"],

@@ -18,7 +18,7 @@ COLOURS = {
     "zloop": "#84584e",
     "zuvloop": "#d57dbf",
 }
-#: Those that take part.
+#: Those that were measured.
 OTHERS = {loop: COLOURS[loop] for loop in LOOPS if loop in COLOURS}
 BAR = 5
 ROW = 4 + (BAR + 1) * len(OTHERS)

@@ -1,4 +1,4 @@
-"""What a case is, what it answers, and the table of all cases."""
+"""What a case is, what it returns, and the table of all cases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Factory = Callable[[], asyncio.AbstractEventLoop]
 Loop = asyncio.AbstractEventLoop
 
 
-class WrongAnswer(Exception):  # noqa: N818  what happened, not an accident
-    """The loop did not do what the case asked: its figure would mean nothing."""
+class WrongReply(Exception):  # noqa: N818  a result, not an error
+    """The loop did not do what the case requires, so its figure would mean nothing."""
 
 
 class Unavailable(Exception):  # noqa: N818
@@ -24,7 +24,7 @@ class Unavailable(Exception):  # noqa: N818
 def require(condition: object, message: str, *values: object) -> None:
     """The message gets its values only if it is needed: this is called while time counts."""
     if not condition:
-        raise WrongAnswer(message.format(*values))
+        raise WrongReply(message.format(*values))
 
 
 @dataclass(frozen=True)

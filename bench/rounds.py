@@ -1,8 +1,8 @@
 """Takes the samples: every case by every contender, in rounds, one process for each.
 
-Within a round the contenders of a case follow each other, so they meet the machine in the same
-state; another one begins in each round. A sample that fails, hangs or is not possible is a result
-like any other and stops nothing.
+Within a round the contenders of a case follow each other, so the machine is in the same state for
+all of them; another one begins in each round. A sample that fails, hangs or is not possible is a
+result like any other and stops nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.contenders import ROOT, command
 from bench.registry import Budget, Case, Sample
 from bench.worker import MARK
 
-#: A contender that failed so often in a case is not asked again.
+#: A contender that failed this often in a case is not run again.
 CHANCES = 2
 
 
@@ -80,7 +80,7 @@ def run_sample(words: Sequence[str], seconds: float, env: dict[str, str]) -> Res
         except subprocess.TimeoutExpired:
             return Failure(f"not done after {seconds:.0f} s")
         finally:
-            # What it started goes with it, also after Ctrl-C.
+            # Its children end with it, also after Ctrl-C.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return _read(output, errors, process.returncode)
@@ -89,12 +89,12 @@ def run_sample(words: Sequence[str], seconds: float, env: dict[str, str]) -> Res
 def _read(output: str, errors: str, code: int) -> Result:
     for line in output.splitlines():
         if line.startswith(MARK):
-            answer: dict[str, Any] = json.loads(line[len(MARK) :])
-            if "sample" in answer:
-                return Sample(**answer["sample"])
-            if "unavailable" in answer:
-                return Failure(answer["unavailable"], unavailable=True)
-            return Failure(answer["failed"])
+            reply: dict[str, Any] = json.loads(line[len(MARK) :])
+            if "sample" in reply:
+                return Sample(**reply["sample"])
+            if "unavailable" in reply:
+                return Failure(reply["unavailable"], unavailable=True)
+            return Failure(reply["failed"])
     last = (errors.strip() or output.strip() or "nothing").splitlines()[-1]
     return Failure(f"ended with {code}: {last}")
 

@@ -18,7 +18,7 @@ REST = 0.05
 
 
 class _NoLoop:
-    """Keeps the one callback that a task asks for."""
+    """Stores the one callback that a task schedules."""
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: contextvars.Context
@@ -42,7 +42,7 @@ def measure(budget: Budget) -> float:
         began = time.perf_counter()
         task = asyncio.Task(_increment(7), loop=loop, name="increment")
         loop.step()
-        answer = task.result()
+        reply = task.result()
         taken.append(time.perf_counter() - began)
-        require(answer == 8, "a wrong answer: {}", answer)
+        require(reply == 8, "a wrong reply: {}", reply)
     return statistics.median(taken) * 1e6

@@ -1,6 +1,6 @@
 """The client of the TLS case: PORT AUTHORITY CONNECTIONS SIZE SECONDS SERVER_PID.
 
-In Python, with OpenSSL, as the native client has no TLS. It compares every answer, and prints the
+In Python, with OpenSSL, as the native client has no TLS. It compares every reply, and prints the
 rate, the server's CPU time for a request and the median latency as JSON.
 """
 
@@ -40,17 +40,17 @@ def exchange(
     while waiting:
         ready = poll.poll(10)
         if not ready:
-            sys.exit("no answer for 10 s")
+            sys.exit("no reply for 10 s")
         for fd, _ in ready:
             sock, message = socks[fd], messages[fd]
-            answer = b""
-            while len(answer) < len(message):
-                more = sock.recv(len(message) - len(answer))
+            reply = b""
+            while len(reply) < len(message):
+                more = sock.recv(len(message) - len(reply))
                 if not more:
                     sys.exit("the server closed the connection")
-                answer += more
-            if answer != message:
-                sys.exit("the answer is not what was sent")
+                reply += more
+            if reply != message:
+                sys.exit("the reply is not what was sent")
             now = time.perf_counter()
             taken.append(now - begun[fd])
             if now < end:

@@ -47,12 +47,12 @@ def main(name: str, contender: str, seconds: str, scale: str) -> None:
     conditions.prepare()
     try:
         sample = measure(name, contender, Budget(float(seconds), float(scale)))
-        answer: dict[str, object] = {"sample": sample.as_json()}
+        reply: dict[str, object] = {"sample": sample.as_json()}
     except Unavailable as reason:
-        answer = {"unavailable": str(reason)}
+        reply = {"unavailable": str(reason)}
     except Exception as problem:
-        answer = {"failed": f"{type(problem).__name__}: {problem}"}
-    print(MARK + json.dumps(answer), flush=True)
+        reply = {"failed": f"{type(problem).__name__}: {problem}"}
+    print(MARK + json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ is_token(Value) when is_list(Value); is_binary(Value) ->
     try
         re:run(Value, "^[A-Za-z0-9_-]{16,256}$", [{capture, none}, dollar_endonly]) =:= match
     catch
-        %% A list that is no text.
+        %% A list that is not text.
         error:badarg -> false
     end;
 is_token(_) ->

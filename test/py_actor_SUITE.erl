@@ -1,5 +1,5 @@
-%% @doc Is Python code with a pid a citizen: does it get its messages, does its end show, does
-%% killing it end it, can it be supervised?
+%% @doc Is Python code with a pid a process like others: does it get its messages, is its end
+%% seen, does killing it end it, can it be supervised?
 -module(py_actor_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -273,7 +273,7 @@ python_monitors(_Config) ->
     ok = received(watching),
     Watched ! {out, [luck]},
     ?assertEqual({ok, {true, 'DOWN', {process, Watched, {out, [luck]}}}}, py:await(Task)),
-    %% One that is dead.
+    %% A dead process.
     {ok, Dead} = py:submit(acting, watch, [Watched, self()]),
     ok = received(watching),
     ?assertEqual({ok, {true, 'DOWN', {process, Watched, noproc}}}, py:await(Dead)).

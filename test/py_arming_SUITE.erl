@@ -1,9 +1,9 @@
-%% @doc Who tells the VM's poller about a loop?
+%% @doc Which threads arm loops?
 %%
-%% From OTP 28 on `enif_select' wants a scheduler thread: called again from any other it reads a
-%% null pointer, and the node is gone. So a thread of Python's that goes to sleep, or closes its
-%% loop, has an Erlang process do it. Here loops run on threads of Python's and hand every wait to
-%% the VM; calls of the two NIFs that lead to `enif_select' are traced, and NIFs are called by
+%% From OTP 28 on `enif_select' must run on a scheduler thread: called again from any other thread it
+%% reads a null pointer, and the node crashes. So a Python thread that goes to sleep, or closes its
+%% loop, asks an Erlang process to call it. Here loops run on Python's threads and park for every
+%% wait; calls of the two NIFs that lead to `enif_select' are traced, and NIFs are called by
 %% processes only, which run on scheduler threads.
 -module(py_arming_SUITE).
 
@@ -60,7 +60,7 @@ every_wait_of_an_isolated_loop_is_armed_by_its_worker(_Config) ->
     ?assertMatch([_], lists:usort(Armers)),
     ?assertNot(lists:member(whereis(py_event_router), Armers)).
 
-%% Isolated ones: what arms is their own worker, so that it is known which loop was armed. What
+%% Isolated loops: each is armed by its own worker, so the test knows which loop was armed. What
 %% releases is the router: the worker may be on its way out.
 loops_that_threads_close_are_released_by_the_router(_Config) ->
     Router = whereis(py_event_router),
@@ -76,7 +76,7 @@ loops_that_threads_close_are_released_by_the_router(_Config) ->
     ok = trace_workers(false),
     1 = erlang:trace(Router, false, [call]).
 
-%% A worker is there only as long as its loop: it is traced from its birth.
+%% A worker exists only as long as its loop: it is traced from its start.
 trace_workers(How) ->
     1 = erlang:trace(whereis(py_event_worker_sup), How, [call, set_on_spawn]),
     ok.
@@ -91,7 +91,7 @@ write_when_armed(Count, Isolated) ->
     Armers = [
         begin
             Armer = armed_by(Isolated),
-            %% It has called; when it answers, it has armed.
+            %% It has called; when it replies, it has armed.
             _ = sys:get_state(Armer),
             ok = py_nif:write_test_fd(Write, <<"x">>),
             Armer

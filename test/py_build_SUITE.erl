@@ -242,7 +242,7 @@ write_terms(File, Terms) ->
 rebar3(Folder, Args, Env) ->
     run(Folder, "rebar3", Args, Env).
 
-%% Runs a program and answers {ExitCode, Output}, stderr included.
+%% Runs a program and returns {ExitCode, Output}, stderr included.
 run(Folder, Program, Args, Env) ->
     Target = os:getenv("CARGO_TARGET_DIR", project:file("target")),
     Port = open_port({spawn_executable, os:find_executable(Program)}, [

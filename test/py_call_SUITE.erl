@@ -71,7 +71,7 @@ a_function_is_called(_Config) ->
     ?assertEqual({ok, 3}, py:call(called, add, [1, 2])),
     ?assertEqual({ok, 4.0}, py:call(math, sqrt, [16])).
 
-%% What names meant is remembered by their kinds: none may stand for another.
+%% Functions are remembered by name, as atom or as text: none may be taken for another.
 the_same_function_by_other_names(_Config) ->
     Kinds = fun(Name) -> [Name, atom_to_binary(Name), atom_to_list(Name)] end,
     lists:foreach(
@@ -157,7 +157,7 @@ a_plain_function_never_runs_on_a_loop(_Config) ->
     ?assertNotEqual(Loop, Thread),
     ?assertEqual({ok, false}, py:call(called, has_running_loop, [])).
 
-%% They stayed with the thread, and the next call, of any process, found them.
+%% Previously they stayed with the thread, and the next call of any process found them.
 context_variables_are_the_calls_own(_Config) ->
     Swap = fun(N) -> py:call(called, swap_variable, [N]) end,
     ?assertEqual([{ok, 0} || _ <- lists:seq(1, 5)], [Swap(N) || N <- lists:seq(1, 5)]),
@@ -193,7 +193,7 @@ a_function_that_becomes_a_coroutine_function(_Config) ->
         {ok, _} = py:call(called, Make, []),
         _ = [?assertEqual({ok, Kind}, py:call(called, changing, [])) || _ <- [1, 2, 3]]
     end,
-    %% Twice: what was learnt the first time is not relied on too much.
+    %% Twice: what the first call found out must not replace the check.
     _ = [
         begin
             Becomes(make_changing_async, <<"coroutine">>),
@@ -276,7 +276,7 @@ wrong_types_raise(_Config) ->
     ?assertError(badarg, py:call(<<255>>, f, [])),
     ?assertError(badarg, py:call([-1], f, [])),
     ?assertError(badarg, py:eval(<<"1">>, not_a_map)),
-    %% These were called, and no process took the result.
+    %% These were called, and no process received the result.
     _ = [
         ?assertError(badarg, py:call(called, sleep, [0.05], #{}, Timeout))
      || Timeout <- [-1, 1.5, soon, 1 bsl 32]
@@ -287,7 +287,7 @@ wrong_types_raise(_Config) ->
     after 200 -> ok
     end.
 
-%% No caller waits any more
+%% Callers that no longer wait
 
 a_timeout_cancels_the_coroutine(_Config) ->
     _ = [

@@ -119,7 +119,7 @@ forms_of_values(_Config) ->
         begin
             Sent = [None, {None, #{<<"a">> => None, None => #{1 => [None]}}}, <<"None">>, 5],
             ?assertEqual({ok, Sent}, py:eval(Nothing, #{}, Values(#{none => None}))),
-            %% It comes back as it went.
+            %% It returns unchanged.
             ?assertEqual({ok, Sent}, py:call(copy, copy, [Sent], #{}, Values(#{none => None}))),
             ?assertEqual({ok, true}, py:eval("x is None", #{x => None}, Values(#{none => None}))),
             IsNone = py:call(builtins, dict, [], #{x => [None]}, Values(#{none => None})),

@@ -141,7 +141,7 @@ a_tcp_echo_server(_Config) ->
     ok = gen_tcp:close(Client),
     stop_echo(Server).
 
-%% Each says many things, all at the same time; some go away in the middle.
+%% Each sends many messages, all at the same time; some disconnect in between.
 a_tcp_echo_with_many_clients(_Config) ->
     {Server, Port} = start_echo(),
     Talk = fun(Number) ->
@@ -337,7 +337,7 @@ comes(Event) ->
     after ?PATIENCE -> error({missing, Event})
     end.
 
-%% A while is all there is to wait for: what must not come has no event.
+%% Waits for a fixed time: the absence of a message has no event.
 nothing_comes() ->
     receive
         {py_event, _, _, _} = Event -> error({unexpected, Event})

@@ -110,7 +110,7 @@ a_wrong_token_is_refused(_Config) ->
         ]
     ],
     [?assertMatch({401, _, _}, Each) || Each <- Refused],
-    %% The token opens the page only, and is not of use in the address of anything else.
+    %% The token in a URL opens the page only; no other path accepts it.
     ?assertMatch({400, _, _}, get(Port, ["/api/view?token=", Token], [])),
     ?assertMatch({401, _, _}, request(Port, "POST", "/api/cancel", [{"Origin", origin(Port)}])).
 

@@ -1,4 +1,4 @@
-%% @doc What if it dies just now? Every process that a loop has to do with, killed in every phase
+%% @doc What if a process dies at this moment? Every process that a loop depends on, killed in every phase
 %% of a loop's life.
 %%
 %% When a loop is killed, its callers get `loop_down'; the death of any other process changes
@@ -51,7 +51,7 @@ the_supervisor_of_the_default_loop(_Config) -> dies(py_event_loop_sup).
 dies(Name) ->
     in_every_phase(alive, fun(_Loop) -> mortal:kill_registered(Name) end).
 
-%% A process that has asked for everything at once; what it asked for ends with it.
+%% A process with requests of every kind; they end with it.
 the_caller(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     Self = self(),
@@ -94,7 +94,7 @@ during_the_init_code(_Config) ->
             {ok, _} = py:call(called, release, []),
             eventually:is(false, fun() -> is_process_alive(Loop) end),
             ?assertEqual({error, loop_down}, py_event_loop:run(Loop, called, add_later, [1, 2])),
-            %% So that the next round does not take this one's thread for its own.
+            %% So that the next round does not mistake this one's thread for its own.
             eventually:is({ok, false}, fun() -> py:call(called, is_blocked, []) end)
         end
      || Victim <- [loop, starter]
@@ -103,7 +103,7 @@ during_the_init_code(_Config) ->
 
 %% The phases
 
-%% Each begins something on a fresh loop and answers a fun that looks at what came of it.
+%% Each begins something on a fresh loop and returns a fun that checks the outcome.
 phases() ->
     [
         {fresh, fun fresh/1},
@@ -134,11 +134,11 @@ in_every_phase(Outcome, Kill) ->
         phases()
     ).
 
-%% Nothing was asked: it has no thread and no fd yet.
+%% No request yet: it has no thread and no fd.
 fresh(Loop) ->
     fun(Outcome) -> works(Outcome, Loop) end.
 
-%% It is just being given its thread.
+%% A thread is just being assigned to it.
 first_requests(Loop) ->
     Tasks = [
         {N, element(2, {ok, _} = py_event_loop:submit(Loop, called, add_later, [N, 1]))}

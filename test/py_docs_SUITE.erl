@@ -58,7 +58,7 @@ run_in_node(Page) ->
             length(Blocks)
     end.
 
-%% Answers what went wrong instead of raising it: the line matters more than the stack.
+%% Returns what went wrong instead of raising it: the line matters more than the stack.
 run_page(Page, Blocks) ->
     run_blocks([{Page, Line, Text} || {Line, Text} <- Blocks]).
 

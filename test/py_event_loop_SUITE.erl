@@ -46,7 +46,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-%% Everything holds for a loop that has its thread for itself, and for one that shares it.
+%% All cases run with a loop that has its own thread, and with one that shares a thread.
 all() -> [{group, own}, {group, shared}].
 
 groups() ->
@@ -76,7 +76,7 @@ init_per_group(shared, Config) ->
 end_per_group(own, _Config) ->
     ok;
 end_per_group(shared, Config) ->
-    %% They have noticed nothing.
+    %% They were not affected.
     _ = [
         begin
             ?assertEqual({ok, 3}, py_event_loop:run(Loop, called, add_later, [1, 2])),
@@ -111,7 +111,7 @@ plain_functions_do_not_block_the_loop(_Config) ->
         ?assertEqual({ok, false}, py_event_loop:run(Loop, called, has_running_loop, [])),
         {ok, _} = py:call(called, release, []),
         ?assertEqual({ok, <<"released">>}, py:await(Task)),
-        %% What they answer is awaited on this loop.
+        %% What they return is awaited on this loop.
         ?assertEqual({ok, <<"awaited">>}, py_event_loop:run(Loop, called, make_awaitable, []))
     end).
 
@@ -459,7 +459,7 @@ a_task_in_debug_mode(_Config) ->
         ?assertEqual({ok, <<"yielded">>}, py_event_loop:run(Loop, called, yield_in_debug_mode, []))
     end).
 
-%% What it had queued was taken for the first step of a task, and ran before what waited already.
+%% Previously its callback was mistaken for the first step of a task, and ran before earlier ones.
 the_own_callbacks_of_a_task_factory_run(_Config) ->
     with_loop(#{}, fun(Loop) ->
         {ok, _} = py_event_loop:run(Loop, called, count_turns, []),

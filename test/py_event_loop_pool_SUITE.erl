@@ -58,7 +58,7 @@ tasks_and_streams_are_spread(_Config) ->
         ?assertEqual([10, 10, 10, 10], unanswered(Pool)),
         _ = [ok = py:cancel(Task) || Task <- Tasks],
         _ = [?assertEqual({error, cancelled}, py:await(Task)) || Task <- Tasks],
-        %% What is cancelled before it began has its answer before its loop comes to it.
+        %% A request that is cancelled before it begins gets its reply before its loop takes it.
         eventually:is([0, 0, 0, 0], fun() -> unanswered(Pool) end),
         Streams = [
             Stream
@@ -94,7 +94,7 @@ a_killed_loop_is_replaced(_Config) ->
         ?assertNotEqual(Old, New),
         called:has_noted(<<"init">>),
         ?assertMatch({ok, [#{pid := New}, #{pid := Other}]}, py_event_loop_pool:info(Pool)),
-        %% One of the two tasks was there; the other goes on.
+        %% One of the two tasks ran on it; the other continues.
         receive
             {py_reply, _, Lost} -> ?assertEqual({error, loop_down}, Lost)
         end,
@@ -134,7 +134,7 @@ calls_go_on_while_loops_are_killed(_Config) ->
         ?assertEqual({ok, 3}, py_event_loop_pool:run(Pool, called, add_later, [1, 2]))
     end).
 
-%% Only what a loop refuses is asked of another one.
+%% Only requests that a loop refuses go to another one.
 a_request_that_was_started_is_not_repeated(_Config) ->
     with_pool(#{size => 2}, fun(Pool) ->
         {ok, _} = py:call(called, take_events, []),
@@ -165,7 +165,7 @@ a_full_loop_is_passed_over(_Config) ->
         eventually:is([0, 0], fun() -> queued(Pool) end),
         Full = [element(2, py_event_loop:submit(First, called, add_later, [1, 2])) || _ <- lists:seq(1, 5)],
         ?assertEqual({error, overload}, py_event_loop:submit(First, called, add_later, [1, 2])),
-        %% More to do than the first has, so that the first is asked first.
+        %% More requests than the first loop has, so that the first one is tried first.
         Busy = [
             begin
                 {ok, Task} = py_event_loop:submit(Second, called, wait_forever, [<<"x">>]),
@@ -258,7 +258,7 @@ a_pool_that_is_not_there(_Config) ->
 
 %% The end
 
-%% One after another they would wait for each other until their patience ends.
+%% One after another, they would wait for each other until `patience' is over.
 stop_ends_all_loops_at_once(_Config) ->
     {ok, _} = py:call(called, none_arrived, []),
     {ok, _} = py_event_loop_pool:start_link(#{name => my_pool, size => 3, patience => 60_000}),

@@ -37,8 +37,8 @@ end_per_suite(_Config) -> called:stop().
 init_per_testcase(_Case, Config) -> called:begin_case(Config).
 end_per_testcase(_Case, Config) -> streams:end_case(Config).
 
-%% Panics in native code, which none is known of: raised here by Python code as they would be
-%% after they crossed it.
+%% Panics in native code. None is known, so Python code raises them here, as they would arrive
+%% after crossing it.
 
 a_panic_in_a_function(_Config) ->
     ?assertEqual({error, panicked}, py:call(called, panic, [])),
@@ -69,7 +69,7 @@ a_panic_in_a_stream(_Config) ->
     ],
     ?assertEqual({ok, [1, 0]}, py:fold(Keep, [], streamed, count, [2])).
 
-%% The loop went on counting them as unanswered.
+%% Previously the loop continued to count them as pending.
 a_panic_beside_a_loop(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     ?assertEqual({error, panicked}, py_event_loop:run(Loop, called, panic, [])),
@@ -123,7 +123,7 @@ a_coroutine_inside_a_result_is_refused(_Config) ->
 
 %% Objects of unusual classes
 
-%% What it raised ended the loop, and with it all that ran there.
+%% Previously its exception ended the loop, with everything that ran there.
 a_future_that_cannot_be_cancelled(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{}),
     {ok, Other} = py_event_loop:submit(Loop, called, add_later, [1, 2]),
@@ -140,6 +140,6 @@ a_future_that_cannot_be_cancelled(_Config) ->
     ?assertEqual({ok, <<"ended">>}, py:await(Task)),
     ?assertEqual({ok, []}, py_event_loop:stop(Loop)).
 
-%% Callers waited forever: the errors were skipped, one after another.
+%% Previously callers waited forever: the errors were skipped, one after another.
 notes_that_always_raise(_Config) ->
     called:is_error("ValueError", "noted", py:call(called, fail_with_notes, [<<"noted">>])).

@@ -1,5 +1,5 @@
-%% @doc Does it survive what happens to it? docs/faults.md has the whole list and its tests; here
-%% are those that other suites have no place for: deaths at random under load, a hundred restarts,
+%% @doc Does a node survive faults? docs/faults.md has the whole list with its tests; here are those
+%% that belong to no other suite: deaths at random under load, a hundred restarts,
 %% the end of the node in the middle of work.
 -module(py_faults_SUITE).
 
@@ -42,8 +42,8 @@ end_per_testcase(_Case, Config) ->
     ok = called:settle(),
     leak_check:end_case(Config).
 
-%% Callers ask all the time; now and then one of the processes below dies. An answer is right, or
-%% the error that says what died; no caller waits forever, and nothing is left.
+%% Callers submit requests all the time; now and then one of the processes below dies. A reply is
+%% right, or the error that says what died; no caller waits forever, and nothing is left.
 deaths_at_random_under_load(_Config) ->
     Seed = erlang:system_time(microsecond),
     ct:pal("seed ~p", [Seed]),
@@ -107,7 +107,7 @@ the_application_restarts_100_times(_Config) ->
     ).
 
 %% The node ends, and quickly, whatever Python does: one loop computes, one sleeps in C, one waits.
-%% None can tell that all have begun, as the last one keeps the GIL: they are given some time.
+%% No event shows that all have begun, because the last one keeps the GIL: wait for a moment.
 init_stop_with_busy_loops(_Config) ->
     Code =
         "{ok, _} = application:ensure_all_started(erlang_loop),"
@@ -141,7 +141,7 @@ a_storm_of_cancels(_Config) ->
     ?assertEqual([], Wrong),
     ?assert(lists:member({1, {ok, 2}}, Answers)).
 
-%% It cannot be ended, but no caller waits for it, and other loops go on.
+%% It cannot be ended, but no caller waits for it, and other loops continue.
 a_callback_that_never_returns(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{thread => own}),
     _ = process_flag(trap_exit, true),

@@ -1,4 +1,4 @@
-%% @doc What if I hand it the wrong file descriptor: a closed one, one of another loop, one whose
+%% @doc What if a caller passes the wrong file descriptor: a closed one, one of another loop, one whose
 %% number belongs to another file by now?
 -module(py_fd_misuse_SUITE).
 
@@ -103,7 +103,7 @@ an_fd_watched_twice_has_the_second_callback(_Config) ->
         ?assertEqual(1, py_nif:poll_events(Loop, 5000)),
         {ok, Second} = py_nif:add_reader(Loop, Read, 2),
         ?assertEqual([{2, read}], py_nif:get_pending(Loop)),
-        %% The first reference has no say any more.
+        %% The first reference has no effect any more.
         ?assertEqual({error, stale}, py_nif:stop_reader(First)),
         ?assertEqual(ok, py_nif:remove_reader(Loop, First)),
         ?assertEqual(ok, py_nif:close_fd(First)),
@@ -133,7 +133,7 @@ a_reused_fd_number_is_a_new_fd(_Config) ->
     with:loop(fun(Loop) ->
         {Read, OldWrite, Old} = closed_and_watched(Loop, 1),
         {Read, NewWrite} = pipe_with_read_end(Read),
-        %% The old watch says nothing about the new pipe...
+        %% The old watch reports nothing about the new pipe...
         ok = py_nif:write_test_fd(NewWrite, <<"x">>),
         ?assertEqual(0, py_nif:poll_events(Loop, 20)),
         %% ... and a new one works.
@@ -210,7 +210,7 @@ test_functions_take_no_foreign_fds(_Config) ->
 
 %% The pieces
 
-%% A pipe whose read end is watched and was then closed behind the loop's back.
+%% A pipe whose read end is watched and was then closed without telling the loop.
 closed_and_watched(Loop, CallbackId) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     {ok, Reader} = py_nif:add_reader(Loop, Read, CallbackId),

@@ -1,5 +1,5 @@
-%% @doc Is a child that Python forks a Python process, and no second node? It gets its own signals,
-%% ends where it leaves the function that forked, and does nothing that the node has to do.
+%% @doc Is a child that Python forks a Python process, and not a second node? It gets its own signals,
+%% ends where it leaves the function that forked, and does none of the node's work.
 %%
 %% A mistake here ends the node: each case has one of its own.
 -module(py_fork_SUITE).

@@ -1,6 +1,6 @@
 %% @doc Can any input end the node, or take something from it?
 %%
-%% Each case runs in a node of its own and says its seed: `FUZZ_SEED=Seed' repeats it.
+%% Each case runs in a node of its own and prints its seed: `FUZZ_SEED=Seed' repeats it.
 %% `make test' makes some ten thousand inputs of each kind, `make fuzz' millions (`FUZZ_INPUTS').
 -module(py_fuzz_SUITE).
 
@@ -42,7 +42,7 @@ nifs(Seed, Inputs, Signatures) ->
     %% Else a batch would start it, with anything as its command line.
     ok = py_interpreter:ensure_started(),
     {ok, 3} = py:call(called, add_later, [1, 2]),
-    %% The first batches have everything made that stays.
+    %% The first batches create everything that stays.
     _ = batches(Seed, 0, 5, Signatures),
     settled(),
     Before = footprint:measure(),
@@ -64,7 +64,7 @@ batches(Seed, From, Count, Signatures) ->
         lists:seq(From, From + Count - 1)
     ).
 
-%% The fuzzer has called itself the router and whatnot: the real ones take over again.
+%% The fuzzer has registered itself as the router and others: the real ones take over again.
 settled() ->
     Names = [py_event_router, py_signals, py_calls, py_default_loop],
     _ = [mortal:kill_registered(Name) || Name <- Names],
@@ -78,7 +78,7 @@ terms(Seed, Inputs) ->
     Crossed = fun(Count) ->
         [crossed(any_term:make(rand:uniform(40))) || _ <- lists:seq(1, Count)]
     end,
-    %% Has the default loop and the threads of calls made, which stay.
+    %% Starts the default loop and call threads, which stay.
     {ok, 3} = py:call(called, add_later, [1, 2]),
     _ = Crossed(2000),
     Before = footprint:measure(),

@@ -27,7 +27,7 @@ init_per_suite(Config) -> started:begin_suite(Config).
 end_per_suite(_Config) -> started:end_suite().
 init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
-%% The check is all that most cases here are about.
+%% Most cases here are about this check.
 end_per_testcase(_Case, Config) -> started:end_case(Config).
 
 a_dropped_loop_is_closed(_Config) ->

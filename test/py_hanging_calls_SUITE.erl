@@ -77,7 +77,7 @@ code() ->
     ?assertEqual({ok, 2}, py:eval("1 + 1", #{}, 60_000)),
     ?assertEqual(ok, py:exec("import called; called.release()", 60_000)),
     _ = [?assertEqual({ok, <<"released">>}, py:await(Task, 60_000)) || Task <- Tasks],
-    %% The threads that stood in end.
+    %% The reserve threads end.
     eventually:is(1, fun() -> maps:get(threads, py_calls:info()) end).
 
 %% What is logged
@@ -142,7 +142,7 @@ not_woken() ->
     {ok, _} = py:await(Waiting),
     log_watch:stop().
 
-%% How often each of the threads that look after calls has gone to sleep.
+%% How often each of the threads that watch calls has gone to sleep.
 sleeps_of_watchers() ->
     Names = filelib:wildcard("/proc/self/task/*/comm"),
     Watchers = [Name || Name <- Names, {ok, <<"python-call-wat", _/binary>>} <- [file:read_file(Name)]],
@@ -166,7 +166,7 @@ cancelled_in_time() ->
     ok = py:cancel(Task),
     ?assertEqual({error, cancelled}, py:await(Task)),
     {ok, _} = py:call(called, release, []),
-    %% The import is over, and what has to be said about the call above has been said.
+    %% The import is over, and the call above has been logged.
     {ok, _} = py:call(slow_to_import, nothing, []),
     eventually:is(0, fun() -> given_up() end),
     ?assertEqual([], log_watch:texts()),

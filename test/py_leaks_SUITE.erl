@@ -108,7 +108,7 @@ there(Function, All) ->
         %% The default loop makes its descriptors when it first watches or sleeps: now, not somewhere
         %% below.
         {ok, _} = other_node:call(Node, py, call, [called, watch_something, [], #{}, 60_000]),
-        %% Half as much before: what grows with use and stays is there then.
+        %% Half as much before: what grows with use and stays has been allocated by then.
         ok = peer:call(Node, ?MODULE, Function, [Count div 2], infinity),
         Before = other_node:call(Node, footprint, measure, []),
         ok = peer:call(Node, ?MODULE, Function, [Count], infinity),

@@ -56,7 +56,7 @@ a_full_loop_can_still_be_inspected(_Config) ->
     ?assertMatch({ok, #{unanswered := 5}}, py_event_loop:info(Loop)),
     stop(Loop, Tasks).
 
-%% A plain function whose answer is awaited is on a call thread first, then on the loop.
+%% A plain function whose result is awaited is on a call thread first, then on the loop.
 what_is_handed_to_the_loop_counts_once(_Config) ->
     {Loop, [Task | Tasks]} = full_loop(),
     ok = py:cancel(Task),
@@ -128,7 +128,7 @@ full_loop() ->
         element(2, {ok, _} = py_event_loop:submit(Loop, called, wait_forever, [<<"x">>]))
      || _ <- lists:seq(1, 5)
     ],
-    %% They have begun, so that one that is cancelled is not on its way any more.
+    %% They have begun, so that a cancelled one is no longer in the queue.
     {ok, [_, _, _, _, _]} = py_event_loop:tasks(Loop),
     {Loop, Tasks}.
 

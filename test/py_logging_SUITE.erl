@@ -212,7 +212,7 @@ a_task_that_wants_to_end_the_program(_Config) ->
 a_thread_that_fails(_Config) ->
     {ok, none} = py:call(printing, leave_in_thread, []),
     {ok, none} = py:call(printing, fail_in_thread, []),
-    %% One that ended by itself is no news.
+    %% A thread that ended by itself is not logged.
     #{level := error, msg := {report, Report}, meta := Meta} = log_events:next(),
     #{message := <<"Exception in thread worker-7">>, exception := Exception} = Report,
     ?assertMatch(#{type := <<"builtins.LookupError">>, message := <<"in a thread">>}, Exception),

@@ -1,4 +1,4 @@
-%% @doc Which thread does a loop run on, and what does it notice of the loops it shares it with?
+%% @doc Which thread does a loop run on, and do loops that share a thread affect each other?
 -module(py_loop_threads_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -120,7 +120,7 @@ a_stuck_thread_gets_no_more_loops(_Config) ->
     [Stuck, Neighbour] = share_a_thread(2),
     {ok, _} = py:call(called, hold, []),
     {ok, Task} = py_event_loop:submit(Stuck, called, block_loop, []),
-    %% From here on its neighbour waits too; the docs say so.
+    %% From here on the other loop waits, too, as documented.
     eventually:is(true, fun() ->
         [Probe] = start(1, #{}),
         Answer = py_event_loop:run(Probe, called, add_later, [1, 2], #{}, 200),
@@ -250,8 +250,8 @@ an_fd_wakes_a_sleeping_loop(_Config) ->
     ok = py_nif:close_test_fd(Write),
     stop([One, Two]).
 
-%% A request that wakes a parked loop is run before the fds are looked at: the VM tells of those, or
-%% the next wait does, however many requests come.
+%% A request that wakes a parked loop runs before the fds are polled: the VM reports those, or the
+%% next wait does, however many requests arrive.
 a_writer_that_stays_is_reported_repeatedly(_Config) ->
     ok = py_nif:python_loop_threads(1),
     [One, Two] = share_a_thread(2),
@@ -336,7 +336,7 @@ a_loop_that_ends_slowly_blocks_no_other(_Config) ->
     end,
     stop([Neighbour]).
 
-%% Together they take longer than one is given to end, but their thread gets on all the time.
+%% Together they take longer than one loop may take to end, but their thread makes progress.
 loops_that_end_at_once_wait_for_their_turn(_Config) ->
     ok = py_nif:python_loop_threads(1),
     Loops = share_a_thread(200, #{patience => 0}),
@@ -386,7 +386,7 @@ a_killed_loop_does_not_affect_others_on_its_thread(_Config) ->
     _ = [?assertEqual({ok, 3}, py_event_loop:run(L, called, add_later, [1, 2])) || L <- Neighbours],
     stop(Neighbours).
 
-%% Eight processes start, ask and end loops, in order and not, on two threads.
+%% Eight processes start, use and end loops, in and out of order, on two threads.
 loops_come_and_go(_Config) ->
     ok = py_nif:python_loop_threads(2),
     Rounds = fun() ->
@@ -456,7 +456,7 @@ waiting_can_be_chosen(_Config) ->
 start(Count, Options) ->
     [element(2, {ok, _} = py_event_loop:start_link(Options)) || _ <- lists:seq(1, Count)].
 
-%% So many loops on one and the same thread. A thread that is busy for a moment gets none, so it
+%% This many loops on the same thread. A thread that is busy for a moment gets none, so it
 %% may take more than one attempt.
 share_a_thread(Count) ->
     share_a_thread(Count, #{}).

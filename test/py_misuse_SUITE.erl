@@ -1,7 +1,7 @@
-%% @doc What if I use it wrong?
+%% @doc What does misuse do?
 %%
-%% Wrong types raise `badarg', what cannot be done answers `{error, Reason}', and whatever has
-%% ended already is `ok' to end again.
+%% Wrong types raise `badarg', what cannot be done returns `{error, Reason}', and ending
+%% something a second time returns `ok'.
 -module(py_misuse_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -29,7 +29,7 @@ init_per_testcase(_Case, Config) -> leak_check:begin_case(Config).
 
 end_per_testcase(_Case, Config) -> started:end_case(Config).
 
-%% Every function of py_nif, every argument, everything it is not.
+%% Every function of py_nif, every argument, every wrong type.
 
 wrong_types_raise_badarg(_Config) ->
     {ok, Loop} = py_nif:event_loop_new(),
@@ -41,7 +41,7 @@ wrong_types_raise_badarg(_Config) ->
         loop => Loop,
         fd_ref => FdRef,
         timer_ref => TimerRef,
-        %% Given to the application's processes only; this is none.
+        %% Only the application's processes get these; the test is not one of them.
         poll_set => make_ref(),
         channel => Channel,
         channel_type => terms,

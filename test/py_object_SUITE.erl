@@ -1,4 +1,4 @@
-%% @doc Can I keep a Python object and work with it?
+%% @doc Can Erlang keep a Python object and work with it?
 -module(py_object_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

@@ -236,7 +236,7 @@ text_is_utf8(_Config) ->
     ok = printed(Leader, fun() -> py:call(builtins, print, [<<"häßlich €"/utf8>>]) end),
     fake_leader:has(Leader, <<"häßlich €\n"/utf8>>),
     ok = printed(Leader, fun() -> py:call(printing, print_split_character, []) end),
-    %% Half a character is not sent, and what is none is marked.
+    %% Half a character is not sent; invalid bytes are replaced.
     fake_leader:has(Leader, <<"häßlich €\na€ �\n"/utf8>>),
     called:is_error(
         "UnicodeEncodeError", "surrogates", py:exec("print('\\ud800')")
@@ -290,7 +290,7 @@ a_slow_group_leader_blocks_printing_code(_Config) ->
     fake_leader:has(Leader, numbers(40_000, 99)),
     lists:foreach(fun fake_leader:stop/1, [Leader, Other]).
 
-%% This takes as long as native code is patient: five seconds.
+%% This takes as long as native code waits: five seconds.
 a_group_leader_that_does_not_reply_loses_text_and_that_is_logged(_Config) ->
     ok = log_watch:start(),
     Leader = fake_leader:start(),

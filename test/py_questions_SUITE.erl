@@ -1,4 +1,4 @@
-%% @doc Does Python get Erlang's answer, from wherever it asks and whatever goes wrong? Can they
+%% @doc Does Python get Erlang's reply, wherever it calls from and whatever goes wrong? Can they
 %% call each other any number of times, and never wait for each other forever?
 -module(py_questions_SUITE).
 
@@ -52,7 +52,7 @@ end_per_testcase(_Case, Config) ->
     catch unregister(asking_case),
     leak_check:end_case(Config).
 
-%% Answers
+%% Replies
 
 a_reply(_Config) ->
     _ = [
@@ -144,7 +144,7 @@ finalizer_asks() ->
     true = unlink(Main),
     ok.
 
-%% Answers when the Python object is released, and so before its finalizer has had an answer.
+%% Replies when the Python object is released, and so before its finalizer has its reply.
 forget(Keeper) ->
     Keeper ! {forget, self()},
     receive
@@ -168,7 +168,7 @@ a_blocked_loop_still_gets_replies_of_plain_functions(_Config) ->
     Ask = [?MODULE, ask_python, [called, add, [1, 2]]],
     ?assertEqual({ok, 3}, py:call(asking, ask_on_the_loop, Ask)).
 
-%% Answered from inside, so at once and not after five seconds: the reason says which it was.
+%% Refused natively, so at once and not after five seconds: the reason shows which it was.
 a_loop_that_calls_itself_gets_an_error(_Config) ->
     %% So that the loop is known to be where it runs.
     {ok, 3} = py:call(called, add_later, [1, 2]),
@@ -177,10 +177,10 @@ a_loop_that_calls_itself_gets_an_error(_Config) ->
     %% By way of a call thread.
     Indirect = [?MODULE, ask_python, [asking, ask, Direct]],
     ok = called:is_error("erlang.Error", "deadlock", py:call(asking, ask_on_the_loop, Indirect)),
-    %% A plain function that answers a coroutine.
+    %% A plain function that returns a coroutine.
     Made = [?MODULE, ask_python, [called, make_awaitable, []]],
     ok = called:is_error("erlang.Error", "deadlock", py:call(asking, ask_on_the_loop, Made)),
-    %% Another loop can be asked.
+    %% Another loop can be called.
     {ok, Loop} = py_event_loop:start_link(#{}),
     Other = [py_event_loop, run, [Loop, called, add_later, [1, 2]]],
     ?assertEqual({ok, {ok, 3}}, py:call(asking, ask_on_the_loop, Other)),
@@ -239,13 +239,13 @@ a_cancelled_task_kills_what_runs(_Config) ->
     asking_waiter ! {running, Running},
     ?assertEqual({ok, <<"cancelled">>}, py:await(Task)),
     killed(Monitor),
-    %% So does the end of the Erlang process that wanted to know.
+    %% So does the end of the Erlang process that waits.
     {Caller, _} = spawn_monitor(fun() -> py:call(asking, ask_later, [?MODULE, block, []]) end),
     Second = monitor(process, running()),
     exit(Caller, kill),
     killed(Second).
 
-%% Runs until it is killed, and says so first.
+%% Runs until it is killed; first reports that it has begun.
 block() ->
     asking_case ! {running, self()},
     receive

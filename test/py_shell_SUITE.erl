@@ -1,4 +1,4 @@
-%% @doc Can I use a loop from a shell, without any Python?
+%% @doc Can a loop be used from a shell, without any Python?
 %%
 %% Every call of the low-level API, as one would type it.
 -module(py_shell_SUITE).
@@ -513,7 +513,7 @@ info_shows_what_a_loop_does(_Config) ->
         ?assert(lists:all(fun is_atom/1, maps:keys(Info)))
     end).
 
-%% As they stand in the request for this project, values for the free variables aside.
+%% The lines that define this API, with values for their free variables.
 the_snippets_of_the_request_run(_Config) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     ok = py_nif:write_test_fd(Write, <<"x">>),

@@ -1,7 +1,7 @@
-%% @doc Is everything that was asked answered, and right, under all kinds of load at once?
+%% @doc Does every request get the right reply under all kinds of load at once?
 %%
 %% Echo, HTTP, calls, streams and cancels, while processes of the application die. Every byte and
-%% every answer is checked. `make test' does it for 10 seconds, `make soak' for 10 minutes (`SOAK'
+%% every reply is checked. `make test' does it for 10 seconds, `make soak' for 10 minutes (`SOAK'
 %% in seconds). Then more connections than others dare, and more than there are fds.
 -module(py_soak_SUITE).
 
@@ -51,7 +51,7 @@ ten_thousand_connections(_Config) ->
         ok = other_node:call(Server, leak_check, back_to, [Before])
     end).
 
-%% A server that has no fd left says so and goes on with those it has; the others wait in the
+%% A server that has no fd left logs that and continues with those it has; the others wait in the
 %% system's queue, and are served when others have left. None is lost.
 more_connections_than_fds(_Config) ->
     connected(300, 600, fun(Server, Ask) ->

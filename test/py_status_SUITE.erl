@@ -68,7 +68,7 @@ of_a_deep_chain_both_ends_are_shown(_Config) ->
         ok = py:cancel(Task)
     end).
 
-%% Its loop could not say so itself.
+%% Its loop could not report that itself.
 a_task_that_runs_is_shown_where_it_stands(_Config) ->
     with_loop(fun(Loop) ->
         {ok, _} = py:call(called, hold, []),

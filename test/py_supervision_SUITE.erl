@@ -39,7 +39,7 @@ init_per_testcase(_Case, Config) ->
 end_per_testcase(_Case, Config) ->
     {ok, _} = application:ensure_all_started(erlang_loop),
     Verdict = leak_check:end_case(Config),
-    %% With it go the counts of the supervisor, so that the next case may kill as it likes.
+    %% A new supervisor begins to count restarts at zero, so that the next case may kill processes, too.
     ok = application:stop(erlang_loop),
     Verdict.
 

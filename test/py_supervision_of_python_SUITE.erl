@@ -1,4 +1,4 @@
-%% @doc What do calls, streams, loops and actors of Python notice when a process dies?
+%% @doc What happens to calls, streams, loops and actors of Python when a process dies?
 %%
 %% The rows of the table of docs/supervision.md that py_supervision_SUITE leaves to this suite. Each
 %% has a node of its own, as Python would stay in this one.

@@ -1,4 +1,4 @@
-%% @doc Can what was submitted be awaited, asked for and cancelled, and by its caller's death too?
+%% @doc Can a task be awaited, polled and cancelled, also by its caller's death?
 -module(py_task_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -269,8 +269,8 @@ submit(Module, Function, Args) ->
     {ok, Task} = py:submit(Module, Function, Args),
     Task.
 
-%% A caller that has just begun to wait is not monitored yet. Its coroutine ends all
-%% the same, whenever it dies.
+%% A caller that has just begun to wait is not monitored yet. Its coroutine still
+%% ends, whenever it dies.
 callers_that_die_at_once(_Config) ->
     {ok, 0} = py:call(called, count_tasks, []),
     _ = [

@@ -15,7 +15,7 @@
     ten_thousand_fds_come_and_go/1
 ]).
 
-%% Longer than any delay below by far: a thread that waits this long was forgotten.
+%% Longer than any delay below by far: a thread that waits this long has lost its wake-up.
 -define(LOST_MS, 15_000).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -239,7 +239,7 @@ close(2, Loop, {Read, Write, Reader}) ->
     ok = py_nif:remove_reader(Loop, Reader),
     _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]];
 close(3, _Loop, {Read, Write, _}) ->
-    %% Behind the loop's back.
+    %% Without telling the loop.
     _ = [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]];
 close(4, Loop, {Read, Write, Reader}) ->
     {ok, Writer} = py_nif:add_writer(Loop, Write, Write),
@@ -248,7 +248,7 @@ close(4, Loop, {Read, Write, Reader}) ->
     ok = py_nif:close_test_fd(Read),
     ok = py_nif:close_fd(Reader).
 
-%% Runs all at the same time and answers their values.
+%% Runs all at the same time and returns their values.
 together(Funs) ->
     Self = self(),
     Pids = [spawn_link(fun() -> Self ! {self(), Fun()} end) || Fun <- Funs],

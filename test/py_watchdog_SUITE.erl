@@ -1,4 +1,4 @@
-%% @doc Is a loop that is stuck seen, and told where?
+%% @doc Is a stuck loop detected, and is the place reported?
 %%
 %% Each case has a node of its own, in which 200 ms are long.
 -module(py_watchdog_SUITE).

@@ -1,4 +1,4 @@
-%% @doc Do the default loop, a loop of your own and a pool take the same words?
+%% @doc Do the default loop, a loop of your own and a pool have the same functions?
 -module(py_words_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

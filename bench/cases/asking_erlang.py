@@ -29,8 +29,8 @@ def add_async_calls(tasks: int) -> None:
             now = time.perf_counter()
             while not number or now < end:
                 number += 1
-                answer = await erlang.async_call("erlang", "abs", [-number])
-                require(answer == number, "{} instead of {}", answer, number)
+                reply = await erlang.async_call("erlang", "abs", [-number])
+                require(reply == number, "{} instead of {}", reply, number)
                 before, now = now, time.perf_counter()
                 taken.append(now - before)
 
@@ -58,8 +58,8 @@ async def thread_call(loop: Loop, budget: Budget) -> Sample:
         end = budget.deadline()
         began = now = time.perf_counter()
         while not taken or now < end:
-            answer = erlang.call("erlang", "abs", [-len(taken)])
-            require(answer == len(taken), "{} instead of {}", answer, len(taken))
+            reply = erlang.call("erlang", "abs", [-len(taken)])
+            require(reply == len(taken), "{} instead of {}", reply, len(taken))
             before, now = now, time.perf_counter()
             taken.append(now - before)
         return sample(taken, began)

@@ -1,4 +1,4 @@
-"""Connections that come and go, and many that say nothing."""
+"""Connections that open and close, and many that are idle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def idle_1000(loop: Loop, budget: Budget) -> Sample:
     server = await listen(loop, Echo)
     part = replace(budget, seconds=budget.seconds / 2)
     rates = {0: 0.0, 1000: 0.0}
-    # In turns, so that what the machine does meanwhile meets both.
+    # In turns, so that other load of the machine affects both.
     for crowd in (0, 1000, 1000, 0):
         sample = await load_client.ask(
             "echo", address(server), part, connections=10, size=KIB, idle=crowd
@@ -67,7 +67,7 @@ async def idle_1000(loop: Loop, budget: Budget) -> Sample:
 
 
 class Greeter(asyncio.Protocol):
-    """The client's side: sends, and is done with the answer."""
+    """The client's side: sends, and closes after the reply."""
 
     def __init__(self, message: bytes, answered: asyncio.Future[None]) -> None:
         self.message = message
@@ -100,7 +100,7 @@ async def client_connect(loop: Loop, budget: Budget) -> Sample:
                 port,
             )
             await answered
-            require(protocol.received == message, "the answer is not what was sent")
+            require(protocol.received == message, "the reply is not what was sent")
             transport.close()
             count += 1
 

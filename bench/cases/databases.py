@@ -30,7 +30,7 @@ async def redis(loop: Loop, budget: Budget) -> Sample:
     clients = [Redis(unix_socket_path=place) for _ in range(10)]
     # Connecting is not what is measured.
     for client in clients:
-        require(await client.ping(), "Redis does not answer")
+        require(await client.ping(), "Redis does not reply")
     end = budget.deadline()
     count = 0
 

@@ -31,11 +31,11 @@ async def memory_connection(loop: Loop, budget: Budget) -> Sample:
     """Memory per open server connection, with 1,000 open."""
     idle = budget.count(1000)
     server = await listen(loop, Echo)
-    # One exchange first, so that what is there once for all connections is there.
+    # One exchange first, which allocates what all connections share.
     await load_client.ask("echo", address(server), Budget(0.05), size=KIB)
     await all_closed(Echo)
     before = settled_memory()
-    # One that talks for as long as we look, and the idle ones beside it.
+    # One that sends for as long as the measurement takes, and the idle ones beside it.
     asked = asyncio.ensure_future(
         load_client.ask("echo", address(server), Budget(max(0.5, budget.seconds)), idle=idle)
     )
@@ -59,7 +59,7 @@ async def memory_timer(loop: Loop, budget: Budget) -> Sample:
     def ring() -> None:
         pass
 
-    # In a fresh process, and without a rehearsal: its holes in the heap would be filled first.
+    # In a fresh process, without a warm-up, which would leave holes in the heap.
     before = settled_memory()
     handles = [loop.call_later(3600 + number, ring) for number in range(count)]
     used = settled_memory() - before
@@ -73,7 +73,7 @@ async def idle_cpu(loop: Loop, budget: Budget) -> Sample:
     """CPU time of the whole process while its loop waits for a connection and a distant timer."""
     server = await listen(loop, Echo)
     far = loop.call_later(3600, print)
-    # What came before dies down: a process that has just begun, a VM above all, is not idle.
+    # Wait for the start to end: a new process, a VM in particular, is not idle yet.
     await asyncio.sleep(25 * budget.seconds)
     before, began = time.process_time(), time.perf_counter()
     # 15 s in the full form: a VM adjusts its clocks at this interval, once in every window.

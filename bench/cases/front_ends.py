@@ -1,6 +1,6 @@
-"""The other front ends of the core, beside what people would write without it.
+"""The other front ends of the core, beside what programs would use without it.
 
-Each contender is a program in bench/front_ends that tells its port and echoes.
+Each contender is a program in bench/front_ends that prints its port and echoes.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ def open_fds() -> int:
 def loop_create(factory: Factory, budget: Budget) -> Sample:
     """A loop is created, runs one coroutine and is closed."""
 
-    async def answer() -> int:
+    async def reply() -> int:
         return 42
 
     def live() -> None:
         loop = factory()
-        got = loop.run_until_complete(answer())
+        got = loop.run_until_complete(reply())
         loop.close()
         require(got == 42, "{} instead of 42", got)
 
@@ -70,8 +70,8 @@ def threads_50(factory: Factory, budget: Budget) -> Sample:
         message = str(number).encode()
         while not counts[number] or time.perf_counter() < end:
             await loop.sock_sendall(one, message)
-            answer = await loop.sock_recv(one, 100)
-            require(answer == message, "{!r} instead of {!r}", answer, message)
+            reply = await loop.sock_recv(one, 100)
+            require(reply == message, "{!r} instead of {!r}", reply, message)
             counts[number] += 1
         one.close()
         await task

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import load_client
 from bench.cases.tcp import BACKLOG, KIB, Echo, address, all_closed, bare
-from bench.registry import Budget, Loop, Sample, WrongAnswer, case
+from bench.registry import Budget, Loop, Sample, WrongReply, case
 
 GROUP = "network"
 
@@ -129,6 +129,6 @@ async def ask_tls_client(port: int, authority: str, budget: Budget) -> Sample:
 
     done = await asyncio.get_running_loop().run_in_executor(None, run)
     if done.returncode != 0:
-        raise WrongAnswer(done.stderr.strip().splitlines()[-1] if done.stderr else "no answer")
+        raise WrongReply(done.stderr.strip().splitlines()[-1] if done.stderr else "no reply")
     found = json.loads(done.stdout)
     return Sample(found["rate"], cpu_us=found["server_cpu_us"], p50_us=found["p50_us"])

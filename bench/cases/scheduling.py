@@ -1,7 +1,7 @@
 """Callbacks: call_soon and call_soon_threadsafe.
 
-What a case does itself is in its figure for every loop, and makes them look alike: the callbacks do
-next to nothing, and answers are compared in one piece.
+The time that a case takes itself is part of every loop's figure, and hides their differences. So
+the callbacks do next to nothing, and results are compared all at once.
 """
 
 from __future__ import annotations

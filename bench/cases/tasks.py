@@ -34,7 +34,7 @@ async def task_switch(loop: Loop, budget: Budget) -> Sample:
 async def create_task(loop: Loop, budget: Budget) -> Sample:
     """A task is created and awaited."""
 
-    async def answer(number: int) -> int:
+    async def reply(number: int) -> int:
         return number
 
     end = budget.deadline()
@@ -42,7 +42,7 @@ async def create_task(loop: Loop, budget: Budget) -> Sample:
     began = begin()
     while not count or time.perf_counter() < end:
         for _ in range(100):
-            got = await loop.create_task(answer(count))
+            got = await loop.create_task(reply(count))
             require(got == count, "{} instead of {}", got, count)
             count += 1
     return per_second(count, began)
@@ -52,7 +52,7 @@ async def create_task(loop: Loop, budget: Budget) -> Sample:
 async def gather_100(loop: Loop, budget: Budget) -> Sample:
     """gather of a hundred coroutines that each yield once."""
 
-    async def answer(number: int) -> int:
+    async def reply(number: int) -> int:
         await asyncio.sleep(0)
         return number
 
@@ -61,8 +61,8 @@ async def gather_100(loop: Loop, budget: Budget) -> Sample:
     count = 0
     began = begin()
     while not count or time.perf_counter() < end:
-        answers = await asyncio.gather(*map(answer, expected))
-        require(answers == expected, "gather mixed up its answers")
+        replies = await asyncio.gather(*map(reply, expected))
+        require(replies == expected, "gather mixed up its replies")
         count += 1
     return per_second(count, began)
 
@@ -81,7 +81,7 @@ async def executor(loop: Loop, budget: Budget) -> Sample:
     began = begin()
     while not count or time.perf_counter() < end:
         jobs = [loop.run_in_executor(None, double, number) for number in numbers]
-        require(await asyncio.gather(*jobs) == expected, "the executor mixed up its answers")
+        require(await asyncio.gather(*jobs) == expected, "the executor mixed up its replies")
         count += len(numbers)
     sample = per_second(count, began)
     await loop.shutdown_default_executor()
@@ -98,12 +98,12 @@ async def after_idle_thread(loop: Loop, budget: Budget) -> Sample:
         return number + 1
 
     def ask() -> float:
-        # As `after_idle` of Erlang's processes: the loop, the core and its caches have gone cold.
+        # As `after_idle` of Erlang's processes: the loop sleeps, and the CPU's caches are cold.
         time.sleep(0.05)
         began = time.perf_counter()
-        answer = asyncio.run_coroutine_threadsafe(increment(7), loop).result()
+        reply = asyncio.run_coroutine_threadsafe(increment(7), loop).result()
         taken = time.perf_counter() - began
-        require(answer == 8, "a wrong answer: {}", answer)
+        require(reply == 8, "a wrong reply: {}", reply)
         return taken
 
     count = budget.count(40)

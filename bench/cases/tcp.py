@@ -11,12 +11,12 @@ from bench.registry import BareCase, Budget, Loop, Sample, case, require
 GROUP = "network"
 BACKLOG = 4096
 KIB = 1024
-#: The pieces of one answer in `writes_16_c10`.
+#: The pieces of one reply in `writes_16_c10`.
 PIECES = 16
 
 
 class Counted(asyncio.BaseProtocol):
-    """Counts its connections, so that a case can tell that all of them ended."""
+    """Counts its connections, so that a case can check that all of them ended."""
 
     open = 0
     transport: asyncio.Transport
@@ -30,14 +30,14 @@ class Counted(asyncio.BaseProtocol):
 
 
 class Echo(Counted, asyncio.Protocol):
-    """Answers what it gets."""
+    """Echoes what it receives."""
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
 
 
 class PiecewiseEcho(Echo):
-    """Answers in many writes, as one does who writes a header and a body apart."""
+    """Replies in many writes, as programs do that write header and body separately."""
 
     def data_received(self, data: bytes) -> None:
         step = max(1, len(data) // PIECES)
@@ -46,7 +46,7 @@ class PiecewiseEcho(Echo):
 
 
 class BufferedEcho(Counted, asyncio.BufferedProtocol):
-    """Has the data put into a buffer of its own.
+    """Receives the data into its own buffer.
 
     It has no `data_received`: uvloop would call that instead.
     """

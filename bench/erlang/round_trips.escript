@@ -1,7 +1,7 @@
 #!/usr/bin/env escript
 %% -*- erlang -*-
 %% Erlang asks Python: one sample of one case. CASE CONTENDER SECONDS SCALE, as bench/worker.py,
-%% and the answer is printed as there. The VM runs with its default flags, as a user's would.
+%% and the reply is printed as there. The VM runs with its default flags, as a user's would.
 %%
 %% By hand, for any number of callers or loops (PYTHONPATH: what is asked is in bench.erlang):
 %%

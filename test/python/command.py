@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 ERLANG_LOOP = str(ROOT / "bin" / "erlang-loop")
 PYTHON = sys.executable
-#: For what must come within moments; a busy machine has its own idea of moments.
+#: For events that follow at once; a busy machine may take long.
 PATIENCE = 60.0
 
 
@@ -50,7 +50,7 @@ def run(command: str, *args: str | bytes, stdin: str = "", **options: Any) -> En
 
 
 def same_as_python(*args: str | bytes, stdin: str = "", **options: Any) -> Ended:
-    """Runs the arguments with both commands, and answers how they ended: alike."""
+    """Runs the arguments with both commands, and returns how they ended: alike."""
     ours = run(ERLANG_LOOP, *args, stdin=stdin, **options)
     theirs = run(PYTHON, *args, stdin=stdin, **options)
     assert ours == theirs, f"ours:   {ours}\ntheirs: {theirs}"
@@ -58,7 +58,7 @@ def same_as_python(*args: str | bytes, stdin: str = "", **options: Any) -> Ended
 
 
 class Program:
-    """A program that runs on: it says when it is ready for what comes next."""
+    """A program that keeps running: it prints when it is ready for the next step."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

@@ -22,7 +22,7 @@ from both_loops import LOOPS
 from erlang_loop.callbacks import CallbackLoop
 from erlang_loop.generators import GeneratorLoop
 
-#: Seconds after which a test hangs. None waits that long: each waits for what it wants.
+#: Seconds after which a test hangs. No test waits that long: each waits for its event.
 PATIENCE = 20
 
 
@@ -115,7 +115,7 @@ def generators(nothing_left: None, unhandled: list[dict[str, object]]) -> Iterat
 
 
 class Certificates(NamedTuple):
-    """Two ends that trust each other, for localhost."""
+    """Two TLS contexts that trust each other, for localhost."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext

@@ -1,4 +1,4 @@
-"""Protocols that note what happens to them, and connections between two of them."""
+"""Protocols that record their calls, and connections between two of them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def endpoint(**options: Any) -> AsyncIterator[tuple[Any, Datagrams]]:
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A stream handler that answers what it gets. Clients may leave as they like."""
+    """A stream handler that echoes. Clients may disconnect at any time."""
     with contextlib.suppress(ConnectionError):
         try:
             while data := await reader.read(65_536):

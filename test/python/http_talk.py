@@ -17,7 +17,7 @@ def about(request: Request, response: Response) -> None:
 
 
 def client(loop: CallbackLoop, work: Callable[..., Any], *args: Any) -> Any:
-    """Runs a client in a thread while the loop serves it; what it answered."""
+    """Runs a client in a thread while the loop serves it; returns the client's result."""
     answers: list[Any] = []
     errors: list[BaseException] = []
 
@@ -42,7 +42,7 @@ def serve(loop: CallbackLoop, handler: Any = about, **limits: Any) -> HttpServer
 
 
 def talk(server: HttpServer, *parts: bytes) -> bytes:
-    """Sends the parts and answers everything the server sends until it closes."""
+    """Sends the parts and returns everything the server sends until it closes."""
     with socket.create_connection(server.address, timeout=PATIENCE) as sock:
         for part in parts:
             sock.sendall(part)

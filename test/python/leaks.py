@@ -1,7 +1,7 @@
 """What a test must not leave behind: open fds, live loops, tasks, transports.
 
-ResourceWarnings are errors (pyproject.toml), and pytest reports those out of destructors; the
-collection here has them come in the test that caused them.
+ResourceWarnings are errors (pyproject.toml), and pytest reports those of destructors; the
+collection here makes them appear in the test that caused them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-%% @doc Any term at all, for functions that must stand whatever they are given.
+%% @doc Any term at all, for functions that must survive any argument.
 %%
 %% Unlike {@link random_term}, whose terms Python takes, these are mostly wrong: improper lists,
-%% broken UTF-8, integers beyond every border, references to nothing. `rand' decides.
+%% broken UTF-8, integers beyond every limit, references to nothing. `rand' decides.
 -module(any_term).
 
 -export([make/1, integer/0, bytes/0, pick/1]).

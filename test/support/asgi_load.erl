@@ -1,4 +1,4 @@
-%% @doc Clients of an HTTP server under load: keep-alive connections that ask again and again, and
+%% @doc Clients of an HTTP server under load: keep-alive connections that send requests repeatedly, and
 %% count what fails. A connection that the server announced to close is opened again.
 -module(asgi_load).
 
@@ -7,7 +7,7 @@
 -type load() :: {ets:tid(), [pid()]}.
 -export_type([load/0]).
 
-%% @doc So many clients, each with a connection of its own.
+%% @doc This many clients, each with its own connection.
 -spec start(inet:port_number(), pos_integer()) -> load().
 start(Port, Clients) ->
     Table = ets:new(?MODULE, [public, {write_concurrency, true}]),

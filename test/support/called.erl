@@ -19,7 +19,7 @@ begin_case(Config) ->
     {ok, _} = py:call(?MODULE, take_events, []),
     leak_check:begin_case(Config).
 
-%% @doc The answer of end_per_testcase/2.
+%% @doc The result of end_per_testcase/2.
 -spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
 end_case(Config) ->
     ok = settle(),
@@ -74,7 +74,7 @@ in_node(Env, Function, Module) ->
         ok = other_node:stop(Node)
     end.
 
-%% @doc Runs code in a node that ends by itself and answers its exit status and all it printed.
+%% @doc Runs code in a node that ends by itself and returns its exit status and all it printed.
 -spec run_in_node(iodata()) -> {non_neg_integer(), string()}.
 run_in_node(Code) ->
     run_in_node("ok", Code).
@@ -103,8 +103,8 @@ has_noted(Event) ->
         lists:member(Event, Events)
     end).
 
-%% @doc A caller dies as soon as its coroutine waits on this loop, before it has that listened for, and
-%% the coroutine is still cancelled.
+%% @doc A caller dies as soon as its coroutine waits on this loop, before that is monitored, and the
+%% coroutine is still cancelled.
 -spec dies_at_once(py_event_loop:loop()) -> ok.
 dies_at_once(Loop) ->
     Self = self(),

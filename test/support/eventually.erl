@@ -5,7 +5,7 @@
 
 -define(PATIENCE_MS, 10_000).
 
-%% @doc Returns when `Fun()' answers `Expected'; raises with what it answered last.
+%% @doc Returns when `Fun()' returns `Expected'; raises with its last result.
 -spec is(term(), fun(() -> term())) -> ok.
 is(Expected, Fun) ->
     is(Expected, Fun, ?PATIENCE_MS).

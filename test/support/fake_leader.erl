@@ -35,7 +35,7 @@ text(Leader) -> iolist_to_binary(requests(Leader)).
 has(Leader, Text) ->
     eventually:is(Text, fun() -> text(Leader) end).
 
-%% @doc Runs `Fun' in a process with this group leader and answers its value.
+%% @doc Runs `Fun' in a process with this group leader and returns its value.
 -spec as_leader(pid(), fun(() -> T)) -> T.
 as_leader(Leader, Fun) ->
     Self = self(),

@@ -1,4 +1,4 @@
-%% @doc What this node takes: fds, loops, threads, processes, atoms, tables, memory. For tests that
+%% @doc What this node uses: fds, loops, threads, processes, atoms, tables, memory. For tests that
 %% do something very often and want all of it back.
 -module(footprint).
 
@@ -7,7 +7,7 @@
 
 -opaque measured() :: #{atom() => term()}.
 
-%% @doc Python must be up and have answered once: its threads and the default loop stay.
+%% @doc Python must have run a call before: its threads and the default loop stay.
 -spec measure() -> measured().
 measure() ->
     collect_garbage(),
@@ -18,8 +18,8 @@ measure() ->
         resident => leak_check:resident_bytes()
     }.
 
-%% @doc Waits until there is no more than there was, but for so many bytes; raises with what there
-%% is. Answers the bytes.
+%% @doc Waits until this node uses no more than before, except for this many bytes; raises with what it
+%% uses. Returns the bytes.
 -spec back_to(measured(), non_neg_integer()) -> integer().
 back_to(#{leaks := Leaks, atoms := Atoms, tables := Tables, resident := Resident}, Bytes) ->
     %% Python's collector finds what is in cycles, of loops that end a little later than the rest.

@@ -1,4 +1,4 @@
-%% @doc What a test must give back: fds, loops, threads of the operating system, processes.
+%% @doc What a test must release: fds, loops, threads of the operating system, processes.
 %%
 %% A suite calls `begin_case/1' in init_per_testcase/2 and `end_case/1' in end_per_testcase/2.
 -module(leak_check).
@@ -13,7 +13,7 @@
 begin_case(Config) ->
     [{leak_check, snapshot()} | Config].
 
-%% @doc The answer of end_per_testcase/2: a leak fails the test, unless it has failed before.
+%% @doc The result of end_per_testcase/2: a leak fails the test, unless it has failed before.
 -spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
 end_case(Config) ->
     try
@@ -52,7 +52,7 @@ more_than(Before) ->
 
 %% @doc The fds of the kinds that loops and their users have. (Not files: Common Test opens
 %% those as it goes along. Nor timers: a loop that stays makes its own when it first needs it,
-%% and one that was left behind has other fds as well.)
+%% and a leaked one has other fds as well.)
 -spec fds() -> [{string(), string()}].
 fds() ->
     [
@@ -67,7 +67,7 @@ fds() ->
 threads() ->
     length(listed("/proc/self/task")).
 
-%% @doc The memory of this node that is really there.
+%% @doc The resident memory of this node.
 -spec resident_bytes() -> non_neg_integer().
 resident_bytes() ->
     {ok, Status} = file:read_file("/proc/self/status"),

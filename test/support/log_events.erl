@@ -1,4 +1,4 @@
-%% @doc Has what `logger' is given as messages `{log_event, Event}', of this domain and every level.
+%% @doc Sends what `logger' gets as messages `{log_event, Event}', of this domain and every level.
 -module(log_events).
 
 -export([start/0, stop/0, next/0, next/1]).

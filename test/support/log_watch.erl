@@ -1,4 +1,4 @@
-%% @doc Collects what is logged as a warning or worse, those of the VM's poller among it.
+%% @doc Collects events logged as warnings or above, including those of the VM's poller.
 -module(log_watch).
 
 -export([start/0, stop/0, texts/0, forget/0]).

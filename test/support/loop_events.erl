@@ -1,4 +1,4 @@
-%% @doc Waiting for what a loop reports, and processes that do.
+%% @doc Waits for what a loop reports; processes that wait for it.
 -module(loop_events).
 
 -export([await/2, keeper/1, waiting/1, answer/1, write_when_waiting/1]).

@@ -12,7 +12,7 @@ kill(Pid) ->
         {'DOWN', Monitor, _, _, _} -> ok
     end.
 
-%% @doc Kills a supervised process and answers the pid of its successor.
+%% @doc Kills a supervised process and returns the pid of its successor.
 -spec kill_registered(atom()) -> pid().
 kill_registered(Name) ->
     Old = whereis(Name),

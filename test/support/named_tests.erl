@@ -1,11 +1,11 @@
-%% @doc Pages that name the tests of what they say: are those there?
+%% @doc Do the tests exist that a page names?
 -module(named_tests).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([check/1]).
 
-%% @doc Fails for each test that the page names and that is not there; answers how many it names.
+%% @doc Fails for each test that the page names and that does not exist; returns how many it names.
 -spec check(string()) -> non_neg_integer().
 check(Path) ->
     {ok, Page} = file:read_file(project:file(Path)),

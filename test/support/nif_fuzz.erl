@@ -1,8 +1,7 @@
-%% @doc Calls every function of {@link py_nif} with anything, and says what should not have been.
+%% @doc Calls every function of {@link py_nif} with random arguments, and reports wrong results.
 %%
-%% What the functions answer (loops, references, fds) goes into a pool, from which later calls
-%% take arguments: so most calls come far, with one argument that is wrong, stale, or of another
-%% loop. A batch of calls is made by a process of its own, which ends with it and leaves all it
+%% The results (loops, references, fds) go into a pool, from which later calls take arguments: so most
+%% calls pass most checks, with one argument that is wrong, stale, or of another loop. A batch of calls is made by a process of its own, which ends with it and leaves all it
 %% holds to the garbage collector; a batch is the same for the same seed.
 -module(nif_fuzz).
 
@@ -18,8 +17,8 @@
 %% As many of a kind as are worth keeping.
 -define(KEPT, 12).
 
-%% @doc Makes `Count' calls, and answers how many there were and what came of them. Raises
-%% `{wrong, Function, Args, Got}' for an answer that is neither a documented one nor `badarg'.
+%% @doc Makes `Count' calls, and returns how many there were and what came of them. Raises
+%% `{wrong, Function, Args, Got}' for a result that is neither a documented one nor `badarg'.
 -spec batch({integer(), integer()}, pos_integer(), signatures()) -> outcome().
 batch({Seed, Number}, Count, Signatures) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
@@ -39,7 +38,7 @@ exported() ->
 kinds(Function, Arity, Signatures) ->
     maps:get(Function, Signatures, lists:duplicate(Arity, term)).
 
-%% A sink takes the messages that a keeper would get, and never answers.
+%% A sink takes the messages that a keeper would get, and never replies.
 pool() ->
     Sink = spawn_link(fun Loop() -> receive _ -> Loop() end end),
     {Dead, Monitor} = spawn_monitor(fun() -> ok end),
@@ -76,7 +75,7 @@ calls(Left, Functions, Pool, Outcome) ->
         maps:update_with(calls, fun(N) -> N + 1 end, Counted)
     ).
 
-%% It waits, and is left alone after a moment: a process that dies waiting must be no trouble.
+%% It waits, and is left alone after a moment: a process that dies while it waits must do no harm.
 call(poll_events, [Loop, Timeout]) when Timeout =/= 0 ->
     {Pid, Monitor} = spawn_monitor(fun() -> exit(raw_call(poll_events, [Loop, Timeout])) end),
     receive

@@ -57,7 +57,7 @@ all() ->
         python_echo => [int, term],
         python_eval => [int, bin, map],
         python_eval_error => [int, bin, atom, term, term],
-        %% Answers {error, not_started} to anything while Python is down; py_call_SUITE has it.
+        %% Returns {error, not_started} for any arguments while Python is down; py_call_SUITE has it.
         request_submit => [term, term, term],
         request_submit_unmonitored => [term, term, term, term],
         request_submit_recorded => [term, term, term, term, ledger, size],

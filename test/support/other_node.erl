@@ -13,7 +13,7 @@ start(Env) ->
 start(Env, Args) ->
     configured(#{connection => standard_io, args => paths() ++ Args}, Env).
 
-%% @doc As start/1, with so many fds, or as many as the system allows.
+%% @doc As start/1, with this many fds, or as many as the system allows.
 -spec start_with_fds(pos_integer(), [{atom(), term()}]) -> pid().
 start_with_fds(Count, Env) ->
     Script = io_lib:format(
@@ -37,7 +37,7 @@ call(Node, Module, Function, Args) ->
 stop(Node) ->
     peer:stop(Node).
 
-%% @doc Runs `Code' in a node that ends by itself and answers its exit status and all it printed.
+%% @doc Runs `Code' in a node that ends by itself and returns its exit status and all it printed.
 -spec run(string()) -> {non_neg_integer(), string()}.
 run(Code) ->
     run(Code, []).

@@ -27,7 +27,7 @@ blocks([{Number, Line} | Rest], Found) ->
             blocks(Rest, Found)
     end.
 
-%% @doc Evaluates a text expression by expression and answers the bindings.
+%% @doc Evaluates a text expression by expression and returns the bindings.
 -spec run(string(), bindings()) -> bindings().
 run(Text, Bindings) ->
     lists:foldl(fun evaluate/2, Bindings, split(Text)).

@@ -14,7 +14,7 @@ begin_suite(Config) ->
 end_suite() ->
     ok = application:stop(erlang_loop).
 
-%% @doc The answer of end_per_testcase/2 where a case may stop the application: the next one finds
+%% @doc The result of end_per_testcase/2 where a case may stop the application: the next one finds
 %% it running.
 -spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
 end_case(Config) ->

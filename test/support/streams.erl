@@ -1,4 +1,4 @@
-%% @doc Suites of streams: what comes of them, and that each case ends those it began. Python's
+%% @doc For suites of streams: their items and ends, and that each case ends those it began. Python's
 %% generators are in test/support/python/streamed.py.
 -module(streams).
 
@@ -14,7 +14,7 @@ begin_suite(Config) ->
     {ok, 0} = py:call(streamed, count_open, []),
     Started.
 
-%% @doc The answer of end_per_testcase/2: no task, no generator and no message is left.
+%% @doc The result of end_per_testcase/2: no task, no generator and no message is left.
 -spec end_case([{atom(), term()}]) -> ok | {fail, term()}.
 end_case(Config) ->
     ok = called:settle(),
@@ -23,7 +23,7 @@ end_case(Config) ->
     ?assertEqual({messages, []}, process_info(self(), messages)),
     leak_check:end_case(Config).
 
-%% @doc What comes of a stream, if all is wanted.
+%% @doc All items of a stream, and its end.
 -spec all_of(py:name(), py:name(), [term()]) -> {[term()], term()}.
 all_of(Module, Function, Args) ->
     {ok, Stream} = py:stream(Module, Function, Args, #{}, #{demand => 1000}),
@@ -41,7 +41,7 @@ rest_of(Stream, Items) ->
     after 10_000 -> error({no_end, lists:reverse(Items)})
     end.
 
-%% @doc Waits for so many items.
+%% @doc Waits for this many items.
 -spec await_items(py:stream(), non_neg_integer()) -> [term()].
 await_items(_Stream, 0) ->
     [];

@@ -1,14 +1,14 @@
-//! Connections that live for one request: connect, ask, be answered, close, and the next one.
+//! Connections that live for one request: connect, send, receive the reply, close, and the next one.
 //!
 //! With `--busy` others echo beside them all the time, so that accepting competes with work. With
-//! `--reset` nine of ten are reset before their answer could come; the tenth keeps the pace.
+//! `--reset` nine of ten are reset before their reply could come; the tenth keeps the pace.
 
 use crate::Failure;
 use crate::dialogue::Dialogue;
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::Meter;
-use crate::socket::{PATIENCE, Socket, broken, no_answer};
+use crate::socket::{PATIENCE, Socket, broken, no_reply};
 use crate::steady::Client;
 use crate::sys::{self, Epoll};
 use std::io::Write;
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// How many connections are reset before one gets its reply.
 const RESETS: usize = 9;
 
-/// A place that is taken by one connection after the other, or by one that is busy for good.
+/// A slot for one connection after the other, or for one that stays busy.
 struct Place {
     client: Client,
     busy: bool,
@@ -92,7 +92,7 @@ impl Churn<'_> {
         while self.opened == 0 || Instant::now() < end {
             self.epoll.wait(&mut events, PATIENCE)?;
             if events.is_empty() {
-                return Err(no_answer());
+                return Err(no_reply());
             }
             for event in &events {
                 let token = usize::try_from(event.token).unwrap_or(0);
@@ -119,7 +119,7 @@ impl Churn<'_> {
         while left > 0 {
             self.epoll.wait(&mut events, PATIENCE)?;
             if events.is_empty() {
-                return Err(no_answer());
+                return Err(no_reply());
             }
             for event in &events {
                 let token = usize::try_from(event.token).unwrap_or(0);

@@ -1,17 +1,17 @@
-//! What is asked, and what is a right answer. One for each connection; `steady` runs it.
+//! The requests, and which replies are right. One for each connection; `steady` runs it.
 
 use crate::Failure;
 use crate::socket::{Socket, broken, ended};
 use std::io::{Read, Write};
 
-/// The bytes of a request, and the judgement of an answer.
+/// The bytes of a request, and whether a reply to it is right.
 pub enum Dialogue {
     /// The same bytes come back.
     Echo { message: Vec<u8>, turn: u64 },
     /// A GET on a kept connection; the body must be this.
     Http { request: Vec<u8>, body: Vec<u8> },
     /// The same message comes back, unmasked.
-    Websocket { frame: Vec<u8>, answer: Vec<u8> },
+    Websocket { frame: Vec<u8>, reply: Vec<u8> },
 }
 
 impl Dialogue {
@@ -38,7 +38,7 @@ impl Dialogue {
         let length = u16::try_from(size).map_err(|_| "--size must be below 65536")?;
         let payload = noise(size, number);
         let mut frame = websocket_head(length, 0x80);
-        let mut answer = websocket_head(length, 0);
+        let mut reply = websocket_head(length, 0);
         let mask = [0x12, 0x34, 0x56, 0x78];
         frame.extend(mask);
         frame.extend(
@@ -47,11 +47,11 @@ impl Dialogue {
                 .zip(mask.iter().cycle())
                 .map(|(byte, mask)| byte ^ mask),
         );
-        answer.extend(payload);
-        Ok(Self::Websocket { frame, answer })
+        reply.extend(payload);
+        Ok(Self::Websocket { frame, reply })
     }
 
-    /// What has to be said once, on a socket that still blocks.
+    /// The handshake, on a socket that still blocks.
     pub fn greet(&self, socket: &mut Socket, path: &str) -> Result<(), Failure> {
         if !matches!(self, Self::Websocket { .. }) {
             return Ok(());
@@ -77,7 +77,7 @@ impl Dialogue {
         Err(format!("no websocket: {}", String::from_utf8_lossy(&head)))
     }
 
-    /// Makes the next request differ from the last one, so that a stale answer is noticed.
+    /// Makes the next request differ from the last one, so that a stale reply is noticed.
     pub fn advance(&mut self) {
         if let Self::Echo { message, turn } = self {
             *turn += 1;
@@ -93,21 +93,21 @@ impl Dialogue {
         }
     }
 
-    /// Room that any answer fits in, and a byte more, to notice what is too much.
+    /// Room that any reply fits in, and a byte more, to notice what is too much.
     pub fn room(&self) -> usize {
         match self {
             Self::Echo { message, .. } => message.len() + 1,
             Self::Http { body, .. } => body.len() + 4096,
-            Self::Websocket { answer, .. } => answer.len() + 1,
+            Self::Websocket { reply, .. } => reply.len() + 1,
         }
     }
 
-    /// Whether `received` is the whole, right answer; `false` if more has to come.
+    /// Whether `received` is the whole, right reply; `false` if more has to come.
     pub fn is_complete(&self, received: &[u8]) -> Result<bool, Failure> {
         match self {
             Self::Echo { message, .. } => same(received, message),
             Self::Http { body, .. } => http_answered(received, body),
-            Self::Websocket { answer, .. } => same(received, answer),
+            Self::Websocket { reply, .. } => same(received, reply),
         }
     }
 }
@@ -119,10 +119,10 @@ fn same(received: &[u8], wanted: &[u8]) -> Result<bool, Failure> {
     if received == wanted {
         return Ok(true);
     }
-    Err("the answer is not what was sent".into())
+    Err("the reply is not what was sent".into())
 }
 
-/// Enough of HTTP/1.1 for servers that answer with Content-Length.
+/// Enough of HTTP/1.1 for servers that reply with Content-Length.
 fn http_answered(received: &[u8], body: &[u8]) -> Result<bool, Failure> {
     let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(false);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn http_answers() {
+    fn http_replies() {
         let http = Dialogue::http("/", "hi");
         let right = b"HTTP/1.1 200 OK\r\nserver: x\r\ncontent-length: 2\r\n\r\nhi";
         assert_eq!(http.is_complete(right), Ok(true));
@@ -203,12 +203,11 @@ mod tests {
     #[test]
     fn websocket_frames_are_masked_one_way() {
         for size in [5, 125, 126, 1024] {
-            let Dialogue::Websocket { frame, answer } = Dialogue::websocket(size, 0).unwrap()
-            else {
+            let Dialogue::Websocket { frame, reply } = Dialogue::websocket(size, 0).unwrap() else {
                 unreachable!()
             };
-            assert_eq!(frame.len(), answer.len() + 4);
-            assert_ne!(frame[frame.len() - size..], answer[answer.len() - size..]);
+            assert_eq!(frame.len(), reply.len() + 4);
+            assert_ne!(frame[frame.len() - size..], reply[reply.len() - size..]);
         }
         assert!(Dialogue::websocket(70_000, 0).is_err());
     }

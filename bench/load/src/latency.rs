@@ -1,4 +1,4 @@
-//! How long answers took: a histogram with 64 steps for each doubling, so within 1.6 %.
+//! How long replies took: a histogram with 64 steps for each doubling, so within 1.6 %.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Latency {
         *self = Self::new();
     }
 
-    /// The duration, in microseconds, that this share of the answers did not exceed.
+    /// The duration, in microseconds, that this share of the replies did not exceed.
     pub fn quantile_us(&self, share: f64) -> f64 {
         #[allow(clippy::cast_precision_loss)] // of counts far below 2^52
         let wanted = share * self.total as f64;

@@ -1,4 +1,4 @@
-//! The load of the benchmarks: a client that costs so little that the server is what is measured.
+//! The load of the benchmarks: a client that needs so little CPU time that the server is measured.
 //!
 //! ```text
 //! bench-load echo      --to tcp:127.0.0.1:PORT --connections 10 --size 1024 --seconds 1
@@ -9,7 +9,7 @@
 //! bench-load wakes     --seconds 1
 //! ```
 //!
-//! Addresses are `tcp:host:port`, `udp:host:port` or `unix:path`. Every answer is compared with
+//! Addresses are `tcp:host:port`, `udp:host:port` or `unix:path`. Every reply is compared with
 //! what it should be; the first wrong one ends the run with exit code 1 and a sentence on stderr.
 //! The last line on stdout is the result, as JSON. `--pid` names the server, whose CPU time is
 //! then part of it.
@@ -17,13 +17,13 @@
 //! | module | idea |
 //! |---|---|
 //! | `churn` | connections that live for one request |
-//! | `dialogue` | what is asked and what is a right answer: echo, HTTP, websocket |
+//! | `dialogue` | requests, and which replies are right: echo, HTTP, websocket |
 //! | `latency` | a histogram |
 //! | `options` | the command line |
 //! | `report` | the JSON line |
 //! | `serve` | the bare echo server |
 //! | `socket` | connecting, by kind of address |
-//! | `steady` | connections that ask again and again |
+//! | `steady` | connections that send requests repeatedly |
 //! | `sys` | epoll and clocks |
 //! | `wakes` | two threads that wake each other |
 #![deny(unsafe_code)] // allowed in `sys` only

@@ -4,13 +4,13 @@ use crate::Failure;
 use crate::socket::Address;
 use std::time::Duration;
 
-/// Everything that can be asked for; what a mode does not use is ignored by it.
+/// All options; a mode ignores those that it does not use.
 pub struct Options {
     /// The server's address, or where `serve` listens.
     pub address: Address,
-    /// Connections that ask all the time.
+    /// Connections that send requests all the time.
     pub connections: usize,
-    /// Connections that are open and say nothing.
+    /// Connections that are open and idle.
     pub idle: usize,
     /// For `churn`: connections that echo all the time beside it.
     pub busy: usize,
@@ -26,7 +26,7 @@ pub struct Options {
     pub pid: Option<libc::pid_t>,
     /// For `http` and `websocket`.
     pub path: String,
-    /// For `http`: the body of a right answer.
+    /// For `http`: the body of a right reply.
     pub expect: String,
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// After this long without an answer the server hangs.
+/// A server that sends no reply for this long hangs.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a server is.
@@ -35,7 +35,7 @@ impl FromStr for Address {
     }
 }
 
-/// A connected socket; blocking until told otherwise.
+/// A connected socket; blocking at first.
 pub enum Socket {
     Tcp(TcpStream),
     Udp(UdpSocket),
@@ -113,7 +113,7 @@ impl Write for Socket {
     }
 }
 
-/// The connection ended before its answer was whole.
+/// The connection ended before its reply was whole.
 pub fn ended() -> Failure {
     "the server closed the connection".into()
 }
@@ -124,12 +124,12 @@ pub fn broken(error: &io::Error) -> Failure {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
     ) {
-        return no_answer();
+        return no_reply();
     }
     format!("the connection broke: {error}")
 }
 
 /// Nothing came for `PATIENCE`.
-pub fn no_answer() -> Failure {
-    format!("no answer for {} s", PATIENCE.as_secs())
+pub fn no_reply() -> Failure {
+    format!("no reply for {} s", PATIENCE.as_secs())
 }

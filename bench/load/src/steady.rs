@@ -1,11 +1,12 @@
-//! Connections that ask, wait for the answer and ask again, as fast as the server lets them.
+//! Connections that send a request, wait for the reply and send the next, as fast as the server
+//! allows.
 
 use crate::Failure;
 use crate::dialogue::Dialogue;
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::Meter;
-use crate::socket::{PATIENCE, Socket, broken, ended, no_answer};
+use crate::socket::{PATIENCE, Socket, broken, ended, no_reply};
 use crate::sys::Epoll;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -58,7 +59,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads once; how long the answer took, if it is whole.
+    /// Reads once; returns how long the reply took, if it is complete.
     pub fn read(&mut self) -> Result<Option<Duration>, Failure> {
         match self.socket.read(&mut self.incoming[self.received..]) {
             Ok(0) => return Err(ended()),
@@ -67,12 +68,12 @@ impl Client {
         }
         if !self.dialogue.is_complete(&self.incoming[..self.received])? {
             if self.received == self.incoming.len() {
-                return Err("the answer is too long".into());
+                return Err("the reply is too long".into());
             }
             return Ok(None);
         }
         if self.sent < self.dialogue.request().len() {
-            return Err("the answer came before the request was sent".into());
+            return Err("the reply came before the request was sent".into());
         }
         self.answered += 1;
         Ok(Some(self.began.elapsed()))
@@ -110,7 +111,7 @@ impl Crowd {
     }
 
     /// Answers are taken, and followed by the next request, until `end`, but at least one; without
-    /// an end every client has its answer once. How many there were.
+    /// an end every client has its reply once. How many there were.
     pub fn run(&mut self, end: Option<Instant>) -> Result<u64, Failure> {
         let mut events = Vec::new();
         let mut count = 0;
@@ -118,7 +119,7 @@ impl Crowd {
         while end.map_or(count < all, |end| count == 0 || Instant::now() < end) {
             self.epoll.wait(&mut events, PATIENCE)?;
             if events.is_empty() {
-                return Err(no_answer());
+                return Err(no_reply());
             }
             for event in &events {
                 let token = usize::try_from(event.token).unwrap_or(0);
@@ -151,7 +152,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// The slowest connection's share of the fastest one's answers.
+    /// The slowest connection's share of the fastest one's replies.
     fn evenness(&self) -> f64 {
         let counts = || self.clients.iter().map(|client| client.answered);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
@@ -209,7 +210,7 @@ fn run_crowd(clients: Vec<Client>, options: &Options) -> Result<String, Failure>
     Ok(line)
 }
 
-/// One connection blocks in `read`: an epoll call for every answer would only slow the client.
+/// One connection blocks in `read`: an epoll call for every reply would only slow the client.
 fn run_alone(client: &mut Client, options: &Options) -> Result<String, Failure> {
     let mut latency = Latency::new();
     ask_until(client, Instant::now() + options.warmup, &mut latency)?;

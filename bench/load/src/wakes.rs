@@ -1,5 +1,5 @@
-//! What this machine needs to answer the first request after a rest: two threads that sleep, one
-//! asks, the other answers. No program whose request goes to another thread can be faster,
+//! What this machine needs for the first request after a pause: two threads that sleep; one sends a
+//! request, the other replies. No program whose request goes to another thread can be faster,
 //! because each of the two has to be woken once.
 
 use crate::Failure;
@@ -10,15 +10,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// As long as bench/erlang/round_trips.escript rests.
-const REST: Duration = Duration::from_millis(50);
+/// As long as bench/erlang/round_trips.escript waits.
+const PAUSE: Duration = Duration::from_millis(50);
 
 pub fn run(options: &Options) -> Result<String, Failure> {
-    let (ask, asked) = mpsc::channel::<u64>();
-    let (answer, answered) = mpsc::channel::<u64>();
-    let answering = thread::spawn(move || {
-        for question in asked {
-            if answer.send(question + 1).is_err() {
+    let (request, requests) = mpsc::channel::<u64>();
+    let (reply, replies) = mpsc::channel::<u64>();
+    let replying = thread::spawn(move || {
+        for number in requests {
+            if reply.send(number + 1).is_err() {
                 break;
             }
         }
@@ -27,18 +27,18 @@ pub fn run(options: &Options) -> Result<String, Failure> {
     let mut latency = Latency::new();
     let mut count = 0;
     while count == 0 || meter.elapsed() < options.span {
-        thread::sleep(REST);
+        thread::sleep(PAUSE);
         let began = Instant::now();
-        let reply = ask.send(count).ok().and_then(|()| answered.recv().ok());
-        if reply != Some(count + 1) {
-            return Err(format!("{reply:?} is no answer to {count}"));
+        let received = request.send(count).ok().and_then(|()| replies.recv().ok());
+        if received != Some(count + 1) {
+            return Err(format!("{received:?} is not the reply to {count}"));
         }
         latency.add(began.elapsed());
         count += 1;
     }
-    drop(ask);
-    answering
+    drop(request);
+    replying
         .join()
-        .map_err(|_| "the answering thread panicked")?;
+        .map_err(|_| "the replying thread panicked")?;
     meter.finish(count, &latency, 1.0)
 }

@@ -1,4 +1,4 @@
-"""Does a program of callbacks learn what happens to its fds? Do errors stay with their owner?"""
+"""Are callbacks called for the events of their fds? Do errors concern only the fd's owner?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ours
 
 
 def test_level_triggered(callbacks):
-    """Told as long as there is something to read."""
+    """Called as long as there is something to read."""
     read: list[bytes] = []
 
     def readable(sock: socket.socket) -> None:
@@ -31,7 +31,7 @@ def test_level_triggered(callbacks):
 
 
 def test_edge_triggered(callbacks):
-    """Told once when data comes, though not all of it is read; told again when more comes."""
+    """Called once when data arrives, though not all of it is read; again when more arrives."""
     told: list[bytes] = []
     with pair() as (near, far):
         callbacks.add_reader(near, lambda sock: told.append(sock.recv(1)), edge=True)
@@ -44,7 +44,7 @@ def test_edge_triggered(callbacks):
 
 
 def test_one_shot(callbacks):
-    """Told once, until it is added again; then at once if it is ready."""
+    """Called once, until it is added again; then at once if it is ready."""
     told: list[bytes] = []
     with pair() as (near, far):
         far.send(b"abc")
@@ -177,7 +177,7 @@ def test_on_error_decides_instead(callbacks, unhandled):
 
 
 def test_a_listening_socket_goes_on(callbacks, unhandled):
-    """A client that cannot be accepted is no reason to turn the next one away."""
+    """After a client that cannot be accepted the next one is served."""
     tries: list[int] = []
 
     def accept(sock: socket.socket) -> None:

@@ -249,7 +249,7 @@ def test_an_error_in_the_pool(callbacks, unhandled):
 
 
 def test_cancelling_in_the_pool(nothing_left):
-    """What has not begun never does; what runs is not answered."""
+    """Calls that have not begun never run; results of running ones are dropped."""
     with CallbackLoop(pool_size=1) as loop:
         begun, go_on = threading.Event(), threading.Event()
         ran: list[str] = []
@@ -297,7 +297,7 @@ def test_a_signal(callbacks):
 
 
 def test_shutdown(nothing_left, unhandled):
-    """Tells, cancels, closes, joins: in this order, and nothing is left."""
+    """Calls handlers, cancels, closes, joins: in this order, and nothing is left."""
     loop = CallbackLoop()
     loop.set_exception_handler(lambda _loop, context: unhandled.append(context))
     order: list[str] = []

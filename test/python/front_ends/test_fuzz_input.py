@@ -1,4 +1,4 @@
-"""Anything from the network: HTTP servers and a datagram endpoint get what they are not for.
+"""Random input from the network to HTTP servers and a datagram endpoint.
 
 The seed is in the failure's text; FUZZ_SEED repeats it, FUZZ_INPUTS makes it longer.
 """
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.ours
 
 SEED = int(os.environ.get("FUZZ_SEED", time.time_ns()))
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200"))
-#: So many at a time: a test's patience is for these.
+#: This many per test: the time limit is for these.
 PART = 500
 
 #: The example's own, and one that it has not.
@@ -95,7 +95,7 @@ def test_http_of_the_example():
         send(address, random.Random(SEED), INPUTS)
         assert status(good(address)) == 200, f"FUZZ_SEED={SEED}"
         ended = program.end(signal.SIGINT)
-    # Not that it is empty: on a machine that is busy elsewhere the watchdog may have its say.
+    # Not that it is empty: on a busy machine the watchdog may log something.
     assert ended.code == 0
     assert "Traceback" not in ended.err, f"FUZZ_SEED={SEED}\n{ended.err}"
 

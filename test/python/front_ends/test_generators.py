@@ -1,4 +1,4 @@
-"""Do tasks that are generators suspend, go on, and end only themselves?"""
+"""Do tasks that are generators suspend and continue, and does an error end only its own task?"""
 
 from __future__ import annotations
 

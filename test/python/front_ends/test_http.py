@@ -1,4 +1,4 @@
-"""Does the HTTP server answer well-formed requests, and end as it should?"""
+"""Does the HTTP server respond to well-formed requests, and end as it should?"""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_shutdown_finishes_running_requests(nothing_left):
 
 
 def test_shutdown_waits_as_long_as_set(nothing_left):
-    """A handler that never answers."""
+    """A handler that never returns."""
     loop = CallbackLoop()
     server = HttpServer(loop, lambda _request, _response: loop.stop())
     with socket.create_connection(server.address, timeout=PATIENCE) as sock:

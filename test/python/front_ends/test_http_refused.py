@@ -1,4 +1,4 @@
-"""Does the HTTP server refuse what is no request, and survive bad clients and bad handlers?"""
+"""Does the HTTP server refuse invalid requests, and survive bad clients and bad handlers?"""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_client_that_does_not_read_ends(callbacks):
             deadline = time.monotonic() + PATIENCE
             while server.connections != 0 or not gone:
                 assert time.monotonic() < deadline
-                time.sleep(0.005)  # The server's own business: nothing tells this thread.
+                time.sleep(0.005)  # Only the server knows this: no event reaches this thread.
         return b"ended"
 
     assert client(callbacks, request) == b"ended"
@@ -135,7 +135,7 @@ GOOD = [
 
 @pytest.mark.parametrize("seed", range(5))
 def test_requests_cut_anywhere(callbacks, seed):
-    """However the bytes arrive, the answers are the same."""
+    """However the bytes arrive, the responses are the same."""
     server = serve(callbacks)
     whole = b"".join(GOOD)
     cuts = sorted(random.Random(seed).sample(range(1, len(whole)), 20))
@@ -156,7 +156,7 @@ def test_requests_cut_anywhere(callbacks, seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_damaged_requests(callbacks, seed):
-    """Any answer will do, but there is one or an end, and the server goes on."""
+    """Any response is right, or an end of the connection, and the server goes on."""
     server = serve(callbacks, request_time=0.2, idle_time=0.2, linger_time=0.2)
     chance = random.Random(seed)
 

@@ -1,8 +1,8 @@
 """Does `bin/erlang-loop` end as python does, whatever its other threads are doing?
 
 Python finalizes while daemon threads, loops that Erlang started and call threads are still there.
-In each program here they are inside calls that give the GIL away, and ask for it again when Python
-does not let them have it any more.
+In each program here they are inside calls that release the GIL, and ask for it again when Python
+does not return it any more.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _running(
         while not ready():
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command} did not start: {log.read_text()}")
-            time.sleep(0.02)  # Neither server can tell us when it is ready.
+            time.sleep(0.02)  # Neither server reports when it is ready.
         yield
     finally:
         server.terminate()

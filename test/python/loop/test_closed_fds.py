@@ -1,4 +1,4 @@
-"""File descriptors closed behind the loop's back, and their numbers used again."""
+"""File descriptors closed without telling the loop, and their numbers used again."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_duplicate_keeps_the_file_open(loop):
 
 
 async def test_transport_whose_socket_was_closed(loop, unhandled):
-    """Whatever error that is, it ends one connection and not the loop."""
+    """Whichever error that is, it ends one connection and not the loop."""
     async with connected() as (server, client):
         sock = client.transport.get_extra_info("socket")
         os.close(os.dup(sock.fileno()))

@@ -41,7 +41,7 @@ async def test_slow_task(loop, debugged, caplog):
 
 
 async def test_slow_protocol(loop, debugged, caplog):
-    """Native transports have no handles, and went unmentioned however long they took."""
+    """Native transports have no handles. Previously slow ones were not reported."""
 
     class Slow(asyncio.Protocol):
         def data_received(self, data: bytes) -> None:
@@ -108,7 +108,7 @@ async def test_handles_know_where_they_were_made(loop, debugged):
 
 
 async def test_cancelled_handles_say_so(loop, debugged):
-    """They looked as they had before: a list of them did not tell which would run."""
+    """Previously their repr did not change: a list of them did not show which would run."""
     for handle in (loop.call_soon(print, "x"), loop.call_later(60, print, "x")):
         handle.cancel()
         assert "Handle cancelled" in repr(handle)

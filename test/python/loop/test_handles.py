@@ -1,4 +1,4 @@
-"""call_soon and its like: what may be given, in which order it runs, what becomes of the handle."""
+"""call_soon and similar methods: arguments, order, and the life of handles."""
 
 from __future__ import annotations
 

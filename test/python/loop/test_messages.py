@@ -14,7 +14,7 @@ import pytest
 
 
 class Receiver(asyncio.Protocol, asyncio.DatagramProtocol):
-    """Asks `look` about each message."""
+    """Calls `look` with each message."""
 
     def __init__(self, look: Callable[[bytes], Any]) -> None:
         self.look = look
@@ -57,7 +57,7 @@ async def opened(kind: str, receiver: Receiver) -> tuple[Callable[[bytes], Any],
 
 
 async def looked_at(kind: str, messages: list[bytes], look: Callable[[bytes], Any]) -> list[Any]:
-    """What `look` said, each message sent when the last one had come."""
+    """The results of `look`; each message is sent when the one before has arrived."""
     receiver = Receiver(look)
     send, transport = await opened(kind, receiver)
     length = 0

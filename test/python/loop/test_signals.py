@@ -201,8 +201,8 @@ def test_last_of_two_loops_restores_the_signal(loop: ErlangEventLoop) -> None:
 
 def test_getsignal_shows_the_handler_of_the_loop(loop: ErlangEventLoop) -> None:
     """As on asyncio. A program that handled SIGTERM in its loop, and served with uvicorn meanwhile,
-    was ended by it: uvicorn puts its handler there and then the one `signal.getsignal` told it of,
-    which was the default, and sends itself the signal again.
+    was ended by it: uvicorn sets its own handler, then restores the one that
+    `signal.getsignal` returned, which was the default, and sends itself the signal again.
     """
     told: list[str] = []
     loop.add_signal_handler(signal.SIGTERM, told.append, "loop")
@@ -224,7 +224,7 @@ def test_getsignal_shows_the_handler_of_the_loop(loop: ErlangEventLoop) -> None:
 def test_loops_of_the_main_and_another_thread_receive_one_signal(
     loop: ErlangEventLoop, main_first: bool
 ) -> None:
-    """Python brings it to the first, Erlang to the second: who takes it must not leave one deaf."""
+    """Python delivers it to the first, Erlang to the second: both must get it."""
     heard: list[str] = []
     ready = threading.Event()
     other = erlang_loop.new_event_loop()

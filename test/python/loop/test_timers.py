@@ -177,7 +177,7 @@ async def turns(count: int = 3) -> None:
 
 def test_clock_of_the_program(loop):
     """Timers use `loop.time`, also if replaced: aiohttp's tests, and many others, put a clock of
-    their own there and move it. Ours went by the system's clock, and nothing was ever due.
+    their own there and move it. Previously ours used the system's clock, and no timer was ever due.
     """
     now = loop.time()
     fired = []
@@ -206,7 +206,7 @@ def test_timer_of_a_clock_that_is_ahead(loop):
 
 
 def test_clock_that_fails(loop):
-    """Who puts a clock there sees its error, and the loop can be used again."""
+    """An error of a replaced clock is raised, and the loop can be used again."""
     loop.call_later(0.001, int)
     with mock.patch.object(loop, "time", side_effect=ZeroDivisionError):
         with pytest.raises(ZeroDivisionError):

@@ -37,7 +37,7 @@ async def test_addresses(loop, listener):
     transport.close()
     await protocol.lost
     connection.close()
-    # Still known when all is over.
+    # Still known after the end.
     assert transport.get_extra_info("peername") == listener.getsockname()
     assert transport.get_extra_info("sockname") == address
     assert transport.get_extra_info("socket") is shown
@@ -172,7 +172,7 @@ async def test_sock_connect_names_the_whole_address(loop, unused_port, address):
 
 
 async def test_sock_connect_of_a_connected_socket(loop, short_path):
-    """It was said to have worked, as if it had been connected just now."""
+    """Previously it reported success, as if it had been connected just now."""
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as sock:
         listener.bind(str(short_path / "socket"))
         listener.listen()

@@ -1,4 +1,4 @@
-"""Write flow control: is a fast writer held back by a slow reader?"""
+"""Write flow control: is a fast writer paused by a slow reader?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half-closed connections: one side has said all, the other still answers."""
+"""Half-closed connections: one side has sent everything, the other still sends."""
 
 from __future__ import annotations
 

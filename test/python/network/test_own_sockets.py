@@ -9,7 +9,7 @@ from connections import Datagrams, echo
 
 
 class Noting(socket.socket):
-    """Notes what it is asked for, as proxies, recorders and tests do."""
+    """Records its calls, as proxies, recorders and tests do."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -55,7 +55,7 @@ async def exchanged(sock, address, **options):
 
 
 async def test_its_methods_are_called(loop):
-    """Native transports went past them, to the descriptor."""
+    """Previously native transports used the descriptor instead."""
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     sock = Noting()
     assert await exchanged(sock, server.sockets[0].getsockname()) == b"hello"

@@ -1,4 +1,4 @@
-"""loop.sock_recv and its like, on the caller's own sockets."""
+"""loop.sock_recv and similar methods, on the caller's own sockets."""
 
 from __future__ import annotations
 

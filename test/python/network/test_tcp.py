@@ -133,7 +133,7 @@ async def test_what_was_written_is_sent_before_an_abort(loop):
 
 
 async def test_a_single_write_goes_out_at_once_again(loop):
-    """A program that writes once and then computes must not hold its answer back."""
+    """A program that writes once and then computes must not delay its response."""
     async with connected() as (server, client):
         await write_several(server.transport, 1)
         await client.received(12)
@@ -174,7 +174,7 @@ async def test_writes_and_writelines_mixed(loop):
 
 
 async def test_close_sends_what_was_written(loop):
-    """close() is polite: data that waits is sent, then connection_lost(None) is called."""
+    """close() sends data that waits, then calls connection_lost(None)."""
     async with connected() as (server, client):
         server.transport.pause_reading()
         data = os.urandom(5_000_000)
@@ -211,7 +211,7 @@ async def test_abort_drops_what_was_written(loop):
 
 
 async def test_write_after_close(loop, caplog):
-    """Dropped; from the fifth on asyncio complains in its log."""
+    """Dropped; from the fifth on asyncio logs a warning."""
     async with connected() as (server, client):
         client.transport.close()
         for _ in range(8):

@@ -1,4 +1,4 @@
-"""TLS: is it there when asked for, checked, and complete?"""
+"""TLS: is it used when requested, are certificates checked, does all data arrive?"""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ async def test_server_ends_a_silent_handshake(loop, certificates, unhandled):
 
 
 async def test_flow_control(loop, certificates):
-    """drain() holds the writer back through TLS, too."""
+    """drain() waits for the reader through TLS, too."""
     piece = bytes(1_000_000)
     finished = loop.create_future()
 
@@ -272,7 +272,7 @@ async def test_whatever_is_written(loop, certificates, tls_server, data):
 
 
 async def test_lines_that_are_not_bytes(loop, certificates, unhandled, tls_server):
-    """They were a TypeError for the caller, and the connection went on; on asyncio it ends."""
+    """Previously the caller got a TypeError, and the connection stayed open; on asyncio it ends."""
     transport, protocol = await loop.create_connection(
         Recorder, HOST, tls_server, ssl=certificates.client
     )

@@ -156,7 +156,7 @@ async def test_every_parameter(loop):
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT)
         async with endpoint(local_addr=address(first), reuse_port=True) as (second, _):
             assert address(second) == address(first)
-    with pytest.raises(OSError):  # A name where a number was asked for.
+    with pytest.raises(OSError):  # A name instead of a number.
         await loop.create_datagram_endpoint(
             Datagrams, local_addr=("localhost", 0), flags=socket.AI_NUMERICHOST
         )
@@ -214,7 +214,7 @@ async def test_10_000_datagrams(loop):
 
 
 async def test_others_run_during_a_burst(loop):
-    """However many datagrams wait, callbacks get their turn between them."""
+    """However many datagrams wait, callbacks run between them."""
     turns = []
 
     def turn() -> None:

@@ -19,7 +19,7 @@ STUB = ast.parse(Path(erlang_loop.__file__).with_name("_native.pyi").read_text()
 
 #: In the module, but private.
 UNLISTED = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "__all__"}
-#: `__class__`: native transports answer asyncio's class, so that isinstance says yes.
+#: `__class__`: native transports return asyncio's class, so that isinstance is true.
 UNLISTED_IN_CLASSES = {"__class__"}
 
 

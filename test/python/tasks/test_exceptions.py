@@ -91,7 +91,7 @@ def _connect(port: int) -> socket.socket:
 
 @pytest.mark.ours
 async def test_protocol_factory_of_a_server(loop, unhandled):
-    """The one connection is closed; the server takes the next. Debug mode tells of it.
+    """The one connection is closed; the server accepts the next. Debug mode reports it.
 
     asyncio's own loop forgets to close the connection.
     """

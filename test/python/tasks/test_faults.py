@@ -1,6 +1,6 @@
 """What a program should not do, but may do; docs/faults.md has the whole list.
 
-Each test does the harm and then shows that the loop, and all else in it, goes on.
+Each test causes the fault and then checks that the loop and its tasks continue.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def test_destructors_that_raise(loop):
 
 
 async def test_a_full_disk(loop):
-    """/dev/full answers ENOSPC to every write."""
+    """/dev/full returns ENOSPC for every write."""
     transport, protocol = await loop.connect_write_pipe(Recorder, open("/dev/full", "wb"))  # noqa: ASYNC230, SIM115
     transport.write(b"no room")
     await protocol.lost

@@ -1,4 +1,4 @@
-"""create_task and create_future: asyncio's own, however they are asked for."""
+"""create_task and create_future return asyncio's own objects, however they are called."""
 
 from __future__ import annotations
 

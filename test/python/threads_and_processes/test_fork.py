@@ -1,4 +1,4 @@
-"""Copies of the node: what `os.fork` makes, and `multiprocessing` if told to.
+"""Copies of the node: made by `os.fork`, and by `multiprocessing` if it is set to fork.
 
 In a copy there is no Erlang VM, only Python. A loop made there once waited for the VM forever;
 now it waits by itself.
@@ -16,7 +16,7 @@ import pytest
 from command import ERLANG_LOOP, run, same_as_python
 
 pytestmark = [
-    # Python's own, from 3.12 on, and ours: both say what this file shows to work.
+    # Python's own, from 3.12 on, and ours: both warn of what this file tests.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
 ]

@@ -181,8 +181,8 @@ def forget(loop):
 
 async def test_data_of_a_new_pipe_comes_before_the_end_of_the_one_it_replaces(loop):
     """asyncio looks at the files in every turn, so what a new one has is there before what is
-    called soon afterwards. Ours looked again after some microseconds only, and asyncssh, told of
-    the end of the old input first, took that for the end of the new one: its data was lost.
+    called soon afterwards. Ours looked again after some microseconds only, and asyncssh saw
+    the end of the old input first and took it for the end of the new one: its data was lost.
     """
     seen = []
 

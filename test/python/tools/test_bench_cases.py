@@ -9,7 +9,7 @@ import pytest
 
 import bench.cases  # noqa: F401  fills the registry
 from bench import load_client, servers
-from bench.registry import CASES, Budget, WrongAnswer
+from bench.registry import CASES, Budget, WrongReply
 from bench.worker import measure
 
 TINY = Budget(seconds=0.01, scale=0.01)
@@ -53,7 +53,7 @@ class Liar(asyncio.Protocol):
 
 
 class Sleeper(asyncio.Protocol):
-    """Hangs up instead of answering."""
+    """Closes the connection instead of replying."""
 
     def connection_made(self, transport):
         self.transport = transport
@@ -87,6 +87,6 @@ async def test_client_notices_wrong_responses(loop, protocol, mode, complaint):
     server = await loop.create_server(protocol, "127.0.0.1", 0)
     async with server:
         address = f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(WrongAnswer, match=complaint):
+        with pytest.raises(WrongReply, match=complaint):
             await load_client.ask(mode, address, TINY, connections=2)
     await loop.shutdown_default_executor()

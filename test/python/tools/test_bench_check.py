@@ -86,7 +86,7 @@ def test_absent_rival_is_no_loss():
 
 
 def test_suspect_is_measured_again(monkeypatch):
-    """One slow moment is no loss; a slow case is."""
+    """One slow moment is not a loss; a slow case is."""
     expected = {"call_soon_chain": {"uvloop": 2.0}}
     case = CASES["call_soon_chain"]
     for later, lost in ((200.0, 0), (100.0, 1)):

@@ -13,7 +13,7 @@ import py_event_loop
 import pytest
 from command import ERLANG_LOOP, running
 
-#: A late one is the machine's business, but not this late.
+#: The machine may make it late, but not this late.
 MUCH_TOO_LATE = 5000
 
 

@@ -120,5 +120,5 @@ def test_launcher_opens_no_port() -> None:
     ids=["os._exit", "segfault", "kill"],
 )
 def test_python_code_can_end_the_node(code, ended):
-    """No boundary: the node is gone as a plain python would be, with the same exit code."""
+    """Not a boundary: the node ends as a plain python would, with the same exit code."""
     assert run(ERLANG_LOOP, "-c", code).code == ended

@@ -1,4 +1,4 @@
-"""Loops on threads of Python's that hand every wait to the VM at once. py_arming_SUITE calls it."""
+"""Loops on Python's threads that park in every wait. py_arming_SUITE calls it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from erlang_loop import ErlangEventLoop
 
 
 def take_bytes(fd: int, count: int, isolated: bool) -> int:
-    """Runs a loop in this thread until it has read so many bytes, each after a wait of its own."""
+    """Runs a loop in this thread until it has read this many bytes, waiting for each."""
     loop = ErlangEventLoop(isolated=isolated, spin=0.0, direct_wait=0.0)
     taken = 0
 

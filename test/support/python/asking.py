@@ -1,4 +1,4 @@
-"""What suites have Python ask of Erlang: see py_questions_SUITE."""
+"""Questions of Python to Erlang, for suites: see py_questions_SUITE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What suites call from Erlang: functions that answer, fail, block and outlive their callers."""
+"""What suites call from Erlang: functions that return, fail, block and outlive their callers."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ _arrived = 0
 
 
 async def meet_at_the_end(name: str, others: int) -> None:
-    """When cancelled, waits for so many others that were cancelled, on any loop."""
+    """When cancelled, waits for this many others that were cancelled, on any loop."""
     global _arrived
     events.append(f"{name} started")
     try:

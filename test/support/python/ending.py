@@ -68,7 +68,7 @@ def start_executor(path):
 
 
 def start_pool():
-    """Starts two processes that wait for work, and answers their numbers."""
+    """Starts two processes that wait for work, and returns their numbers."""
     global pool
     pool = ProcessPoolExecutor(2)
     return sorted(set(pool.map(slow_pid, range(4))))

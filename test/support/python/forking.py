@@ -62,7 +62,7 @@ def leave(how: str) -> str:
 
 
 def fork(how: str) -> int:
-    """Forks when other calls wait, and answers how the child ended."""
+    """Forks when other calls wait, and returns how the child ended."""
     assert go.wait(60)
     child = os.fork()
     if child == 0:

@@ -98,7 +98,7 @@ def sleep_then_note(seconds: float, name: str) -> None:
 
 
 def refuse(times: int, name: str) -> None:
-    """Catches so many interrupts."""
+    """Catches this many interrupts."""
     for _ in range(times):
         try:
             while True:

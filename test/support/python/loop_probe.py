@@ -1,4 +1,4 @@
-"""What code on a loop sees of its loop, its thread and its neighbours. Suites call it."""
+"""What code on a loop sees of its loop, its thread and the other loops there. Suites call it."""
 
 from __future__ import annotations
 

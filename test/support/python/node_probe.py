@@ -1,4 +1,4 @@
-"""Functions that suites call in a node's Python. Arguments are strings, answers text or numbers."""
+"""Functions that suites call in a node's Python. Arguments are strings, results text or numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recall() -> str:
 
 
 def import_all(*names: str) -> str:
-    """Imports modules and tells where the last one came from."""
+    """Imports modules and returns the file of the last one."""
     modules = [importlib.import_module(name) for name in names]
     return str(getattr(modules[-1], "__file__", ""))
 

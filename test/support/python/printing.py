@@ -15,7 +15,7 @@ log = logging.getLogger("app.db")
 
 
 async def print_later(text: str, times: int) -> None:
-    """In pieces: others get their turn in the middle of a line."""
+    """In pieces: other code runs in the middle of a line."""
     for number in range(times):
         print(text, end="")
         await asyncio.sleep(0)

@@ -158,19 +158,19 @@ def plain_unconvertible(name: str) -> Iterator[Any]:
 
 
 async def opens(n: int) -> AsyncIterator[int]:
-    """A coroutine that answers an asynchronous generator."""
+    """A coroutine that returns an asynchronous generator."""
     await asyncio.sleep(0)
     return count(n)
 
 
 async def opens_plain(n: int) -> Iterator[int]:
-    """A coroutine that answers a plain generator."""
+    """A coroutine that returns a plain generator."""
     await asyncio.sleep(0)
     return plain_count(n)
 
 
 def makes(n: int) -> AsyncIterator[int]:
-    """A plain function that answers an asynchronous generator."""
+    """A plain function that returns an asynchronous generator."""
     return count(n)
 
 

@@ -181,7 +181,7 @@ fn run_microtasks(slf: &Bound<'_, Loop>) -> PyResult<()> {
         }
         begins
     });
-    // A turn inside a microtask (`_run_once` by hand) leaves the rest to the outer one.
+    // A turn inside a microtask (a program calls `_run_once`) leaves the rest to the outer one.
     if !begins {
         return Ok(());
     }

@@ -43,7 +43,7 @@ pub fn run_nowait(slf: &Bound<'_, Loop>) -> PyResult<()> {
 fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
     let py = slf.py();
     let this = slf.get();
-    // Written outside callbacks: before the loop ran, or between two turns by hand.
+    // Written outside callbacks: before the loop ran, or between two turns that a program runs itself.
     item::send_unsent(slf)?;
     if this.priorities.any.get(py) {
         priorities::begin_turn(slf)?;
