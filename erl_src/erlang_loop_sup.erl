@@ -13,6 +13,8 @@
 %%   py_interpreter        starts Python when it is needed, ends it when the node stops
 %%   py_event_loop_sup     the default loop
 %%   py_watchdog           detects stuck loops
+%%   py_relay              runs the requests of other nodes to loops of this one
+%%   py_groups             knows the loops of groups, here and on other nodes
 %%   py_dashboard          serves the web page, if that is wanted
 %% '''
 %%
@@ -40,6 +42,7 @@ start_link() ->
 init([]) ->
     ok = py_remote:create_table(),
     ok = py_lint:create_table(),
+    ok = py_groups:create_table(),
     %% A router killed ten times in ten seconds loses nothing and is no reason to end the
     %% application; one that cannot start at all fails more often than this within a second.
     Flags = #{strategy => one_for_one, intensity => 30, period => 10},
@@ -73,5 +76,7 @@ init([]) ->
                 type => supervisor
             },
             #{id => py_watchdog, start => {py_watchdog, start_link, []}},
+            #{id => py_relay, start => {py_relay, start_link, []}},
+            #{id => py_groups, start => {py_groups, start_link, []}},
             #{id => py_dashboard, start => {py_dashboard, start_link, []}}
         ]}}.

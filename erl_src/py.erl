@@ -773,6 +773,8 @@ request_once(Target, Call, Timeout) ->
         true -> py_telemetry:request(Target, Call, fun() -> requested(Target, Call, Timeout) end)
     end.
 
+requested(Target, Call, Timeout) when is_pid(Target), node(Target) =/= node() ->
+    py_remote:request_once(Target, Call, Timeout);
 requested(Target, Call, Timeout) ->
     %% Created here, so that `receive' skips the messages that are already in the mailbox.
     Token = make_ref(),
@@ -844,6 +846,10 @@ submit_to(Target, Call) ->
             {error, Reason}
     end.
 
+submit_request(undefined, Target, Call) when is_pid(Target), node(Target) =/= node() ->
+    py_remote:cast(Target, Call);
+submit_request(_Token, Target, Call) when is_pid(Target), node(Target) =/= node() ->
+    {remote, py_remote:submit(Target, Call)};
 submit_request(Token, Target, Call) ->
     case py_nif:request_submit(Token, Target, Call) of
         {error, Reason} ->

@@ -11,6 +11,8 @@
 -export([build/0, build/1, list/0, clean/0, main/0]).
 %% For py_python_choice.
 -export([source/0, build/2]).
+%% For other nodes.
+-export([identity/0]).
 
 -export_type([source/0, environment/0]).
 
@@ -58,6 +60,25 @@ source() ->
         {{ok, File}, {ok, undefined}} -> {ok, {pyproject, File}};
         {{ok, undefined}, {ok, File}} -> {ok, {requirements, File}};
         {{ok, _}, {ok, _}} -> {error, <<"requirements and pyproject are both set: choose one.">>}
+    end.
+
+%% @private
+%% @doc The name of the environment that the settings name: a hash of the version of Python and of the
+%% list of packages. Equal on nodes where the same packages are.
+-spec identity() -> {ok, none | binary()} | {error, binary()}.
+identity() ->
+    case {source(), py_python_choice:interpreter()} of
+        {{ok, undefined}, _} ->
+            {ok, none};
+        {{ok, Source}, {ok, Python}} ->
+            case one(for_source("path", Source, Python)) of
+                {ok, Place} -> {ok, filename:basename(Place)};
+                {error, Sentence} -> {error, Sentence}
+            end;
+        {{error, Sentence}, _} ->
+            {error, Sentence};
+        {_, {error, Sentence}} ->
+            {error, Sentence}
     end.
 
 %% @doc The environments in the folder of the settings, in the order of their names.

@@ -56,6 +56,9 @@
     %% Where the loop lives: in an operating system process of its own, or on another node. See
     %% docs/peers.md. Default: in this process.
     place => py_peer_options:place(),
+    %% Lets pools use the loop that are started with `place => {group, Scope}', on this and other
+    %% nodes. See docs/clusters.md.
+    group => py_groups:scope(),
     %% For py_event_loop_sup.
     default => boolean(),
     %% Without Python: events are sent to this process, see py_callback_loop. Only with `name'.
@@ -347,6 +350,8 @@ info(Loop) ->
     case ?EXPLAINED([{loop, Loop}], find(Loop)) of
         {error, Reason} ->
             {error, Reason};
+        {ok, Pid} when node(Pid) =/= node() ->
+            py_remote:info(Pid);
         {ok, Pid} ->
             case {py_nif:python_loop_of(Pid), py_nif:loop_lag(Pid)} of
                 {{ok, Queued, Unanswered}, {ok, Turns, Longest, Counts}} ->
@@ -418,7 +423,7 @@ registered_name(Pid) ->
 %% A name may belong to a loop that its supervisor is replacing: that is not an error of the caller.
 %% @private
 -spec find(loop()) -> {ok, pid()} | {error, {no_loop, atom()}}.
-find(Loop) when is_pid(Loop), node(Loop) =:= node() ->
+find(Loop) when is_pid(Loop) ->
     {ok, Loop};
 find(Loop) when is_atom(Loop) ->
     case whereis(Loop) of

@@ -12,6 +12,7 @@
     name := atom(),
     default := boolean(),
     stuck_policy := py_watchdog:policy() | default,
+    group := py_groups:scope() | undefined,
     native := py_nif:python_loop_options()
 }.
 
@@ -25,6 +26,7 @@ check(Options) when is_map(Options) ->
         name => Name,
         default => Default,
         stuck_policy => maps:get(stuck_policy, Options, default),
+        group => maps:get(group, Options, undefined),
         native => #{
             name => atom_to_binary(Name),
             init => unicode:characters_to_binary(maps:get(init, Options, <<>>)),
@@ -58,7 +60,7 @@ micros(_, #{}) -> -1.
 
 -define(OPTIONS, [
     "name", "init", "isolated", "thread", "waiting", "max_queue", "max_tasks", "patience",
-    "stuck_policy", "callbacks", "place"
+    "stuck_policy", "callbacks", "place", "group"
 ]).
 -define(IS_UP_TO(Value, Max), (is_integer(Value) andalso Value >= 0 andalso Value =< Max)).
 
@@ -103,6 +105,10 @@ valid(stuck_policy, Policy) when Policy =:= report; Policy =:= interrupt; Policy
     ok;
 valid(stuck_policy, Policy) ->
     bad({stuck_policy, Policy}, "report, interrupt or restart");
+valid(group, Scope) when is_atom(Scope), Scope =/= undefined ->
+    ok;
+valid(group, Scope) ->
+    bad({group, Scope}, "an atom, the name of a group");
 valid(default, Default) when is_boolean(Default) ->
     ok;
 valid(Key, Value) ->

@@ -15,6 +15,9 @@
 %% the one with the fewest requests, among eight at most. A loop that refuses, because it is full or
 %% being replaced, is skipped. While no loop is up, {@link run/6} waits for one.
 %%
+%% A pool with `place => {group, Scope}' starts no loops: it uses those of a group, on this and other
+%% nodes. See docs/clusters.md.
+%%
 %% `spare' more loops are started and get no requests, as long as the others are up; a spare stands
 %% in for a loop that is being replaced. That is for peers, which take a while to start.
 -module(py_event_loop_pool).
@@ -28,7 +31,7 @@
 -export([run/4, run/5, run/6, submit/4, submit/5, submit/6, stream/4, stream/5, stream/6]).
 -export([info/1]).
 %% For the supervisor.
--export([start_loop/2, init/1]).
+-export([start_loop/3, init/1]).
 
 -export_type([pool/0, options/0, loop_info/0]).
 
@@ -43,6 +46,9 @@
     %% the pool itself ends, and its supervisor restarts it. Default: 10 in 10.
     intensity => non_neg_integer(),
     period => pos_integer(),
+    %% Of a pool over a group: `prefer' takes a loop of another node only if it has less than half as
+    %% many requests as one of this node. Default: any.
+    locality => any | prefer,
     %% The options of each loop, see `py_event_loop:options()'.
     atom() => term()
 }.
@@ -53,12 +59,18 @@
     queued := non_neg_integer(),
     unanswered := non_neg_integer(),
     %% Whether it only stands in for others.
-    spare := boolean()
+    spare := boolean(),
+    %% Of peers and other nodes.
+    node => node(),
+    os_pid => pos_integer(),
+    %% Of a loop in a group: whether its node has reported lately.
+    reachable => boolean(),
+    lag => py_event_loop:lag()
 }.
 
 -define(CALL_ARGUMENTS(Pool, Module, Function, Args, Kwargs, Options), [
     {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-    {{timeout_or_options, [timeout, return, values]}, Options}
+    {{timeout_or_options, [timeout, return, values, affinity]}, Options}
 ]).
 
 %% What a caller needs, without asking a process.
@@ -79,6 +91,14 @@
 
 %% @doc Starts the loops, and returns when all of them take requests.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
+start_link(#{name := Pool, place := {group, _}} = Options) when is_atom(Pool), Pool =/= undefined ->
+    case py_group_pool:start_link(Options) of
+        {ok, Pid, Group} ->
+            ok = persistent_term:put(?KEY(Pool), Group),
+            {ok, Pid};
+        {error, Reason} ->
+            {error, Reason}
+    end;
 start_link(#{name := Pool} = Options) when is_atom(Pool), Pool =/= undefined ->
     Size = maps:get(size, Options, 4),
     ok = at_least(1, size, Size),
@@ -86,6 +106,8 @@ start_link(#{name := Pool} = Options) when is_atom(Pool), Pool =/= undefined ->
     ok = at_least(0, spare, Spare),
     ok = at_least(0, intensity, maps:get(intensity, Options, 10)),
     ok = at_least(1, period, maps:get(period, Options, 10)),
+    is_map_key(locality, Options) andalso
+        py_event_loop_options:bad({locality, maps:get(locality, Options)}, "only for a pool over a group"),
     Names = [loop_name(Pool, N) || N <- lists:seq(1, Size + Spare)],
     case supervisor:start_link({local, Pool}, ?MODULE, Options) of
         {ok, Pid} -> fill(Pool, Pid, Names, Size, not is_map_key(place, Options));
@@ -134,6 +156,8 @@ start_all(Pid, [Name | Names]) ->
 
 %% @doc A child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
+child_spec(#{name := Pool, place := {group, _}} = Options) ->
+    #{id => Pool, start => {?MODULE, start_link, [Options]}};
 child_spec(#{name := Pool} = Options) ->
     #{
         id => Pool,
@@ -219,7 +243,7 @@ eval(Pool, Code, Variables, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {code, Code}, {variables, Variables},
-            {{timeout_or_options, [timeout, return, values, namespace, file, line]}, Options}
+            {{timeout_or_options, [timeout, return, values, affinity, namespace, file, line]}, Options}
         ],
         request_call(Pool, {eval, py:text(Code), Variables}, Options)
     ).
@@ -235,7 +259,7 @@ exec(Pool, Code, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {code, Code},
-            {{timeout_or_options, [timeout, namespace, file, line]}, Options}
+            {{timeout_or_options, [timeout, affinity, namespace, file, line]}, Options}
         ],
         begin
             %% It has no result.
@@ -258,27 +282,33 @@ cast(Pool, Module, Function, Args) ->
 cast(Pool, Module, Function, Args, Kwargs) ->
     cast(Pool, Module, Function, Args, Kwargs, #{}).
 
-%% @doc As `py:cast/5', on one of the loops. There are no options.
--spec cast(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), #{}) ->
+%% @doc As `py:cast/5', on one of the loops. The only option is `affinity'.
+-spec cast(pool(), py:name() | py:object(), py:name(), [term()], py:kwargs(), #{affinity => term()}) ->
     ok | {error, py:reason()}.
 cast(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{options, []}, Options}
+            {{options, [affinity]}, Options}
         ],
         begin
-            Options =:= #{} orelse error(badarg),
-            spread(Pool, 0, fun(Loop, _) ->
+            {Affinity, Rest} = affinity(Options),
+            Rest =:= #{} orelse error(badarg),
+            spread(Pool, 0, Affinity, fun(Loop, _) ->
                 refused(py_event_loop:cast(Loop, Module, Function, Args, Kwargs))
             end)
         end
     ).
 
 request_call(Pool, Call, Options) ->
-    {Timeout, Rest} = timeout(Options),
+    {Timeout, Rest0} = timeout(Options),
+    {Affinity, Rest} = affinity(Rest0),
     Sent = py_options:with(Rest, Call),
-    spread(Pool, Timeout, fun(Loop, Left) -> request(Loop, Sent, Left) end).
+    spread(Pool, Timeout, Affinity, fun(Loop, Left) -> request(Loop, Sent, Left) end).
+
+affinity(#{affinity := Key} = Options) -> {{key, Key}, maps:remove(affinity, Options)};
+affinity(#{} = Options) -> {none, Options};
+affinity(_) -> error(badarg).
 
 timeout(#{} = Options) ->
     {Timeout, Rest} = py_options:take_timeout(Options),
@@ -296,6 +326,8 @@ left(Timeout) -> Timeout.
 
 %% A refused request may go to another loop. The reply to one that was started may be
 %% `{error, loop_down}', too, and is final.
+request(Loop, Call, Timeout) when is_pid(Loop) ->
+    py:request_once(Loop, Call, Timeout);
 request(Loop, Call, Timeout) ->
     case whereis(Loop) of
         undefined -> {refused, loop_down};
@@ -320,11 +352,14 @@ submit(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {{options, [return, values]}, Options}
+            {{options, [return, values, affinity]}, Options}
         ],
-        spread(Pool, 0, fun(Loop, _) ->
-            refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs, Options))
-        end)
+        begin
+            {Affinity, Rest} = affinity(Options),
+            spread(Pool, 0, Affinity, fun(Loop, _) ->
+                refused(py_event_loop:submit(Loop, Module, Function, Args, Kwargs, Rest))
+            end)
+        end
     ).
 
 %% @equiv stream(Pool, Module, Function, Args, #{}, #{})
@@ -345,11 +380,14 @@ stream(Pool, Module, Function, Args, Kwargs, Options) ->
     ?EXPLAINED(
         [
             {pool, Pool}, {module_or_object, Module}, {name, Function}, {args, Args}, {kwargs, Kwargs},
-            {loop_stream_options, Options}
+            {pool_stream_options, Options}
         ],
-        spread(Pool, 0, fun(Loop, _) ->
-            refused(py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Options))
-        end)
+        begin
+            {Affinity, Rest} = affinity(Options),
+            spread(Pool, 0, Affinity, fun(Loop, _) ->
+                refused(py_event_loop:stream(Loop, Module, Function, Args, Kwargs, Rest))
+            end)
+        end
     ).
 
 %% @doc The loops, in the order of their names.
@@ -360,6 +398,8 @@ info(Pool) ->
     case is_pid(whereis(Pool)) andalso persistent_term:get(?KEY(Pool), false) of
         false ->
             {error, noproc};
+        #{scope := _} = Group ->
+            {ok, py_group_pool:info(Group)};
         #pool{names = Names, size = Size} ->
             Numbered = lists:zip(lists:seq(1, tuple_size(Names)), tuple_to_list(Names)),
             {ok, [(loop_info(Name))#{spare => N > Size} || {N, Name} <- Numbered]}
@@ -376,37 +416,64 @@ loop_info(Name) ->
 %% Tries one loop, and the others if it refuses. If none is up, waits for one. `Limit': a timeout,
 %% which has not begun, or the time when it ends. Nearly all requests go to the first loop, at once:
 %% they do without reading the clock.
-spread(Pool, Limit, Submit) ->
+spread(Pool, Limit, Affinity, Submit) ->
     is_atom(Pool) orelse error(badarg),
     case persistent_term:get(?KEY(Pool), undefined) of
-        #pool{is_local = true, names = Names} = Known ->
-            submit_each(Pool, Limit, Submit, Names, first(Known), tuple_size(Names), unavailable);
-        #pool{names = Names} = Known ->
-            Until = until(Limit),
-            submit_each(Pool, Until, Submit, Names, first(Known), tuple_size(Names), unavailable);
         undefined ->
-            {error, {no_pool, Pool}}
+            {error, {no_pool, Pool}};
+        #pool{is_local = true} = Known ->
+            placed(Pool, Limit, Affinity, Submit, Known);
+        Known ->
+            placed(Pool, until(Limit), Affinity, Submit, Known)
     end.
 
-submit_each(Pool, Limit, Submit, _Names, _N, 0, unavailable) ->
-    later(Pool, Limit, Submit);
-submit_each(_Pool, _Limit, _Submit, _Names, _N, 0, Refused) ->
-    {error, Refused};
-submit_each(Pool, Limit, Submit, Names, N, Left, Refused) ->
-    Next = next(N, tuple_size(Names)),
-    case Submit(element(N, Names), left(Limit)) of
-        {refused, overload} ->
-            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, overload);
-        {refused, loop_down} ->
-            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, Refused);
-        %% It had not begun there.
-        {refused, {peer_down, _}} ->
-            submit_each(Pool, Limit, Submit, Names, Next, Left - 1, Refused);
-        {refused, Reason} ->
-            {error, Reason};
-        Other ->
-            Other
+placed(Pool, Limit, Affinity, Submit, Known) ->
+    case submit_to_one(Limit, Submit, Known, Affinity) of
+        {error, unavailable} -> later(Pool, Limit, Affinity, Submit);
+        Result -> Result
     end.
+
+submit_to_one(Limit, Submit, #pool{names = Names} = Known, Affinity) ->
+    submit_each(Limit, Submit, Names, first(Known, Affinity), tuple_size(Names), unavailable);
+submit_to_one(Limit, Submit, #{scope := Scope} = Group, Affinity) ->
+    case py_group_pool:order(Group, Affinity) of
+        none -> not_allowed(py_groups:refusal(Scope));
+        {First, Others} -> submit_in_group(Limit, Submit, First, Others, unavailable)
+    end.
+
+not_allowed(none) -> {error, unavailable};
+not_allowed(Text) -> {error, {unavailable, Text}}.
+
+submit_in_group(Limit, Submit, Loop, Others, Refused) ->
+    Result =
+        case py_group_pool:is_reachable(Loop) of
+            true -> Submit(Loop, left(Limit));
+            false -> {refused, loop_down}
+        end,
+    case again(Result, Refused) of
+        {yes, Reason} ->
+            case Others() of
+                [] -> {error, Reason};
+                [Next | Rest] -> submit_in_group(Limit, Submit, Next, fun() -> Rest end, Reason)
+            end;
+        {no, Final} ->
+            Final
+    end.
+
+submit_each(_Limit, _Submit, _Names, _N, 0, Refused) ->
+    {error, Refused};
+submit_each(Limit, Submit, Names, N, Left, Refused) ->
+    case again(Submit(element(N, Names), left(Limit)), Refused) of
+        {yes, Reason} -> submit_each(Limit, Submit, Names, next(N, tuple_size(Names)), Left - 1, Reason);
+        {no, Final} -> Final
+    end.
+
+%% Whether a request goes to another loop, because it has not begun at this one.
+again({refused, overload}, _) -> {yes, overload};
+again({refused, loop_down}, Refused) -> {yes, Refused};
+again({refused, {peer_down, _}}, Refused) -> {yes, Refused};
+again({refused, Reason}, _) -> {no, {error, Reason}};
+again(Result, _) -> {no, Result}.
 
 refused({error, {no_loop, _}}) -> {refused, loop_down};
 refused({error, Reason}) -> {refused, Reason};
@@ -414,9 +481,9 @@ refused(ok) -> ok;
 refused({ok, _} = Started) -> Started.
 
 %% The supervisor replies after it has replaced a loop, or ends at its restart limit.
-later(_Pool, 0, _Submit) ->
+later(_Pool, 0, _Affinity, _Submit) ->
     {error, unavailable};
-later(Pool, Limit, Submit) ->
+later(Pool, Limit, Affinity, Submit) ->
     Until = until(Limit),
     try gen_server:call(Pool, count_children, left(Until)) of
         _ ->
@@ -424,7 +491,7 @@ later(Pool, Limit, Submit) ->
             timer:sleep(1),
             case left(Until) of
                 0 -> {error, unavailable};
-                _ -> spread(Pool, Until, Submit)
+                _ -> spread(Pool, Until, Affinity, Submit)
             end
     catch
         %% The time is over, or the pool has ended.
@@ -436,9 +503,15 @@ later(Pool, Limit, Submit) ->
 %% loops 62 ms, with the best of all 46 ms. Reading the load of a loop takes time, so the number of
 %% loops compared is limited. Preferring loops that have requests in their queue, which
 %% are awake, saved a tenth of the processor time, and was not worth it.
-first(#pool{names = {_}}) ->
+first(#pool{names = {_}}, _Affinity) ->
     1;
-first(#pool{names = Names, size = Size, turns = Turns} = Pool) ->
+%% Rendezvous hashing, as in a group.
+first(#pool{names = Names, size = Size} = Pool, {key, Key}) ->
+    Hashed = [{erlang:phash2({Key, element(N, Names)}), N} || N <- lists:seq(1, Size)],
+    {_, N} = lists:min(Hashed),
+    {Up, _} = load(N, Pool),
+    Up;
+first(#pool{names = Names, size = Size, turns = Turns} = Pool, none) ->
     N = atomics:add_get(Turns, 1, 1) rem Size + 1,
     Count = min(?LOOKS, Size),
     case py_nif:python_loop_least(Names, N, Count, Size) of
@@ -496,20 +569,27 @@ load_of_remote(Pid) ->
     end.
 
 %% @private
--spec start_loop(py_event_loop:options(), atom()) -> {ok, pid()} | {error, term()}.
-start_loop(Options, Name) ->
-    case py_event_loop:start_link(Options#{name => Name}) of
+-spec start_loop(py_event_loop:options(), [atom()], atom()) -> {ok, pid()} | {error, term()}.
+start_loop(Options, Spares, Name) ->
+    case py_event_loop:start_link(own_options(Options, Spares, Name)) of
         {error, {already_started, Pid}} = Refused ->
             %% A loop of a killed pool of this name: it is about to end.
             Monitor = monitor(process, Pid),
             receive
-                {'DOWN', Monitor, process, Pid, _} -> start_loop(Options, Name)
+                {'DOWN', Monitor, process, Pid, _} -> start_loop(Options, Spares, Name)
             after ?ORPHANED ->
                 true = demonitor(Monitor, [flush]),
                 Refused
             end;
         Started ->
             Started
+    end.
+
+%% Other nodes do not use the spares.
+own_options(Options, Spares, Name) ->
+    case lists:member(Name, Spares) of
+        true -> maps:remove(group, Options#{name => Name});
+        false -> Options#{name => Name}
     end.
 
 %% @private
@@ -521,5 +601,8 @@ init(Options) ->
         period => maps:get(period, Options, 10)
     },
     LoopOptions = maps:without([name, size, spare, intensity, period], Options),
+    #{name := Pool} = Options,
+    Size = maps:get(size, Options, 4),
+    Spares = [loop_name(Pool, Size + N) || N <- lists:seq(1, maps:get(spare, Options, 0))],
     Spec = py_event_loop:child_spec(LoopOptions),
-    {ok, {Flags, [Spec#{start => {?MODULE, start_loop, [LoopOptions]}}]}}.
+    {ok, {Flags, [Spec#{start => {?MODULE, start_loop, [LoopOptions, Spares]}}]}}.

@@ -24,6 +24,7 @@
     loop :: py_nif:loop_ref(),
     token :: integer(),
     stuck_policy :: py_watchdog:policy() | default,
+    group :: py_groups:scope() | undefined,
     timers = py_keeper:new() :: py_keeper:timers(),
     %% Callers of stop/2.
     stopping = [] :: [gen_server:from()],
@@ -60,7 +61,8 @@ stuck_policy(Loop) ->
     gen_server:call(Loop, stuck_policy, 1000).
 
 -spec init(py_event_loop_options:checked()) -> {ok, #state{}} | {stop, term()}.
-init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Options}) ->
+init(#{name := Name, native := Options} = Checked) ->
+    #{default := IsDefault, stuck_policy := Policy, group := Group} = Checked,
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
     ok = py_observed:label({py_event_loop, Name}),
@@ -71,6 +73,7 @@ init(#{name := Name, default := IsDefault, stuck_policy := Policy, native := Opt
             loop = Loop,
             token = Token,
             stuck_policy = Policy,
+            group = Group,
             patience = maps:get(patience, Options)
         }
     end,
@@ -91,7 +94,7 @@ start(Token, Options) ->
             Answer
     end.
 
-started_as(IsDefault, #state{name = Name} = State) ->
+started_as(IsDefault, #state{name = Name, group = Group} = State) ->
     ok =
         case IsDefault of
             true -> py_nif:python_loop_set_default(State#state.loop);
@@ -99,6 +102,7 @@ started_as(IsDefault, #state{name = Name} = State) ->
         end,
     Times = #{system_time => erlang:system_time()},
     ok = py_telemetry:execute([erlang_loop, loop, start], Times, #{loop => self(), name => Name}),
+    _ = [ok = py_groups:join(Group, self(), Name) || Group =/= undefined],
     {ok, State}.
 
 %% The init code may take any time, and may use the loop, which then needs its keeper.

@@ -99,7 +99,7 @@ format_error(_Reason, [{_, _, _, Location} | _]) ->
 
 %% What each kind must be
 
-problem(any, _) ->
+problem(Any, _) when Any =:= any; Any =:= affinity ->
     right;
 problem(name, Value) ->
     wrong_unless(
@@ -142,8 +142,8 @@ problem(timeout, Value) ->
     );
 problem(loop, Value) ->
     wrong_unless(
-        is_atom(Value) orelse (is_pid(Value) andalso node(Value) =:= node()),
-        "not a loop: the name or the pid of one that this node started"
+        is_atom(Value) orelse is_pid(Value),
+        "not a loop: the name or the pid of one"
     );
 problem(loop_ref, Value) ->
     wrong_unless(is_resource(event_loop_info, Value), "not a loop of py_nif:event_loop_new/0");
@@ -199,6 +199,10 @@ problem(stream_options, Value) ->
     options(Value, #{demand => count, to => consumer, loop => loop, return => return_of_items, values => values});
 problem(loop_stream_options, Value) ->
     options(Value, #{demand => count, to => consumer, return => return_of_items, values => values});
+problem(pool_stream_options, Value) ->
+    options(Value, #{
+        demand => count, to => consumer, return => return_of_items, values => values, affinity => any
+    });
 problem(channel, Value) ->
     wrong_unless(is_resource(channel_info, Value), "not a channel of py:channel/1");
 problem(channel_type, Value) ->

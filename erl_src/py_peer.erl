@@ -54,9 +54,9 @@
 -spec start_link(py_event_loop:options()) -> {ok, pid()} | {error, term()}.
 start_link(#{place := Place} = Options) ->
     Where = py_peer_options:check(Place),
-    Local = maps:remove(place, Options),
-    #{name := Name} = Checked = py_event_loop_options:check(Local),
-    Arguments = {Where, Local, Checked},
+    #{name := Name} = Checked = py_event_loop_options:check(maps:remove(place, Options)),
+    %% This process joins the group, not the loop there.
+    Arguments = {Where, maps:without([place, group], Options), Checked},
     case Name of
         undefined -> started(gen_server:start_link(?MODULE, Arguments, [{timeout, infinity}]));
         _ -> started(gen_server:start_link({local, Name}, ?MODULE, Arguments, [{timeout, infinity}]))
@@ -75,7 +75,7 @@ shutdown(Patience) ->
 
 -spec init({py_peer_options:checked(), py_event_loop:options(), py_event_loop_options:checked()}) ->
     {ok, #state{}} | {stop, term()}.
-init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
+init({Where, Options, #{name := Name, group := Group, native := #{patience := Patience}}}) ->
     %% So that terminate/2 runs when the supervisor stops us.
     _ = process_flag(trap_exit, true),
     ok = py_observed:label({py_peer, Name}),
@@ -86,6 +86,7 @@ init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
             _ = [Guard ! {py_watch, Agent} || is_pid(Guard)],
             ok = py_remote:register(Agent, Guard, Ledger),
             ok = happened(start, Up, #{}),
+            _ = [ok = py_groups:join(Group, self(), Name) || Group =/= undefined],
             {ok, Up};
         {error, Reason} ->
             {stop, Reason}
@@ -93,7 +94,12 @@ init({Where, Options, #{name := Name, native := #{patience := Patience}}}) ->
 
 start({node, Node}, Options, State) ->
     %% A name there would be one of that node.
-    Config = #{proxy => self(), options => maps:remove(name, Options), owns_node => false},
+    Config = #{
+        proxy => self(),
+        options => maps:remove(name, Options),
+        owns_node => false,
+        wanted => py_peer_agent:identity()
+    },
     try erpc:call(Node, py_peer_agent, start, [Config]) of
         {ok, Agent} ->
             Monitor = monitor(process, Agent),

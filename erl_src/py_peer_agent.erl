@@ -43,7 +43,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start/1, origin_ended/2]).
+-export([start/1, identity/0, origin_ended/2]).
 -export([init/1, handle_continue/2, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([config/0]).
@@ -55,8 +55,12 @@
     owns_node := boolean(),
     %% Where the ledger is, if there is one.
     ledger => binary() | none,
+    %% On another node: what must be the same there.
+    wanted => identity(),
     limits => py_peer_options:limits()
 }.
+
+-type identity() :: #{version := string(), environment := none | binary()}.
 
 -record(request, {
     native :: py_nif:request(),
@@ -92,9 +96,7 @@
     stream_ids = #{} :: #{py_nif:request() => Id :: reference()},
     %% Monitors of callers and consumers.
     monitors = #{} :: #{reference() => {request | stream, reference()}},
-    %% For the group leaders of callers, which are processes of another node: processes here that
-    %% pass on what native threads send them.
-    leaders = #{} :: #{pid() => pid()}
+    leaders = py_leaders:new() :: py_leaders:leaders()
 }).
 
 %% Milliseconds after which the caller of a request is monitored; at most twice that.
@@ -103,12 +105,39 @@
 -define(DRAIN, 50).
 
 -spec start(config()) -> {ok, pid()} | {error, term()}.
+start(#{wanted := Wanted} = Config) ->
+    case {lists:keymember(erlang_loop, 1, application:which_applications()), differs(Wanted, identity())} of
+        {false, _} -> {error, {no_erlang_loop, node()}};
+        {true, no} -> start(maps:remove(wanted, Config));
+        {true, Difference} -> {error, Difference}
+    end;
 start(Config) ->
     case gen_server:start(?MODULE, Config, []) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
     end.
+
+%% @doc What two nodes must have in common: `erlang_loop', and the packages of Python, if they come from
+%% a list (`py_env').
+-spec identity() -> identity().
+identity() ->
+    _ = application:load(erlang_loop),
+    {ok, Version} = application:get_key(erlang_loop, vsn),
+    case py_env:identity() of
+        {ok, Environment} -> #{version => Version, environment => Environment};
+        %% Starting Python there returns the error.
+        {error, _} -> #{version => Version, environment => none}
+    end.
+
+differs(#{version := Wanted}, #{version := Version}) when Wanted =/= Version ->
+    {other_version, #{node() => Version, wanted => Wanted}};
+differs(#{environment := Wanted}, #{environment := Environment}) when
+    Wanted =/= none, Wanted =/= Environment
+->
+    {other_environment, #{node() => Environment, wanted => Wanted}};
+differs(_, _) ->
+    no.
 
 %% @doc The consumers of streams are notified, before the node ends.
 -spec origin_ended(pid(), timeout()) -> ok.
@@ -262,7 +291,7 @@ handle_info({'EXIT', Loop, Reason}, #state{loop = Loop, proxy = Proxy} = State) 
     Proxy ! {py_loop_failed, self(), Reason},
     {noreply, Ended};
 handle_info({'EXIT', Pid, _}, #state{leaders = Leaders} = State) ->
-    {noreply, State#state{leaders = maps:filter(fun(_, P) -> P =/= Pid end, Leaders)}};
+    {noreply, State#state{leaders = py_leaders:ended(Pid, Leaders)}};
 handle_info(Message, State) ->
     ?LOG_WARNING("py_peer_agent: unknown message ~p", [Message]),
     {noreply, State}.
@@ -483,23 +512,6 @@ replies_of_its_end(State) ->
 leader({Leader, Trace}, State) ->
     {Here, State1} = leader(Leader, State),
     {{Here, Trace}, State1};
-leader(Leader, State) when node(Leader) =:= node() ->
-    {Leader, State};
 leader(Leader, #state{leaders = Leaders} = State) ->
-    case Leaders of
-        #{Leader := Here} ->
-            {Here, State};
-        #{} ->
-            Here = spawn_link(fun() -> pass_on(Leader, monitor(process, Leader)) end),
-            {Here, State#state{leaders = Leaders#{Leader => Here}}}
-    end.
-
-%% The replies go to the process that has asked. The leader may die at any time.
-pass_on(Leader, Monitor) ->
-    receive
-        {'DOWN', Monitor, process, _, _} ->
-            ok;
-        Request ->
-            Leader ! Request,
-            pass_on(Leader, Monitor)
-    end.
+    {Here, Known} = py_leaders:here(Leader, Leaders),
+    {Here, State#state{leaders = Known}}.

@@ -21,6 +21,9 @@
 %%
 %% A stream goes through the proxy in both directions, because it must not end before its last
 %% item has arrived, and signals are ordered only between two processes.
+%%
+%% A loop of another node is used by its pid, without a proxy: the agent is then the relay of that
+%% node (`py_relay'), which is monitored in the proxy's place and gets `{Loop, Call}' for the call.
 -module(py_remote).
 
 -export([create_table/0, register/3, unregister/0, is_proxy/1, proxies/0, load/1]).
@@ -28,18 +31,27 @@
 -export([stream/4, demand/2, cancel_stream/1, is_stream/1]).
 %% For py_peer_agent and py_peer_guard.
 -export([stream_lost/3, send/2]).
+%% For py_relay and py_relay_stream.
+-export([down/2, lost/1]).
 -export([info/1]).
 
 -export_type([request/0, stream/0]).
 
 -record(py_remote, {
-    agent :: pid(),
+    agent :: agent(),
+    %% What is monitored, and its loop, if the agent is a relay.
+    monitored :: pid() | {module(), node()},
+    loop :: undefined | pid(),
     guard :: undefined | pid(),
     ledger :: py_nif:ledger() | none,
     number :: non_neg_integer(),
+    %% Counts the requests to a loop in a group, see `py_groups'.
+    load :: undefined | atomics:atomics_ref(),
     %% 1 when the reply has been taken, or the request was abandoned. Only of a task.
     taken :: undefined | atomics:atomics_ref()
 }).
+
+-type agent() :: pid() | {module(), node()}.
 
 -record(py_remote_stream, {proxy :: pid(), id :: reference()}).
 
@@ -78,10 +90,14 @@ is_proxy(Target) ->
         {error, loop_down} -> false
     end.
 
+find(Loop) when is_pid(Loop), node(Loop) =/= node() ->
+    Relay = py_relay:on(node(Loop)),
+    Load = py_groups:counter(Loop),
+    {ok, #py_remote{agent = Relay, monitored = Relay, loop = Loop, ledger = none, number = 0, load = Load}};
 find(Proxy) ->
     try ets:lookup(?TABLE, Proxy) of
         [{Proxy, Agent, Guard, Ledger}] ->
-            {ok, #py_remote{agent = Agent, guard = Guard, ledger = Ledger, number = 0}};
+            {ok, #py_remote{agent = Agent, monitored = Proxy, guard = Guard, ledger = Ledger, number = 0}};
         [] ->
             {error, loop_down}
     catch
@@ -120,21 +136,26 @@ begin_request(_Proxy, {with, #{namespace := _}, _}) ->
 begin_request(Proxy, Call) ->
     ok = well_formed(Call),
     case find(Proxy) of
-        {ok, #py_remote{agent = Agent} = Request} ->
+        {ok, #py_remote{agent = Agent, monitored = Monitored} = Request} ->
             %% The receive below and the caller's skip what is in the mailbox already.
-            Token = monitor(process, Proxy, [{alias, reply_demonitor}]),
+            Token = monitor(process, Monitored, [{alias, reply_demonitor}]),
             %% What is sent may run. A peer that has ended before is sent nothing, so that the
             %% request can go to another one.
             receive
+                {'DOWN', Token, process, _, noconnection} -> {error, lost(noconnection)};
                 {'DOWN', Token, process, _, _} -> {error, loop_down}
             after 0 ->
                 Number = next(Request),
-                ok = send(Agent, {py_request, Token, self(), py_trace:origin(), Call, Number}),
+                ok = count(1, Request),
+                ok = send(Agent, {py_request, Token, self(), py_trace:origin(), sent(Call, Request), Number}),
                 {ok, Token, Request#py_remote{number = Number}}
             end;
         {error, Reason} ->
             {error, Reason}
     end.
+
+sent(Call, #py_remote{loop = undefined}) -> Call;
+sent(Call, #py_remote{loop = Loop}) -> {Loop, Call}.
 
 next(#py_remote{ledger = none}) -> 0;
 next(#py_remote{ledger = Ledger}) -> py_nif:ledger_next(Ledger).
@@ -142,10 +163,19 @@ next(#py_remote{ledger = Ledger}) -> py_nif:ledger_next(Ledger).
 %% The peer replies, or its proxy ends.
 wait(Token, Request, Timeout) ->
     receive
-        {py_reply, Token, Result} -> replied(Result);
-        {'DOWN', Token, process, _, Reason} -> down(Reason, Request)
-    after Timeout -> abandon(Token, Request)
+        {py_reply, Token, Result} ->
+            ok = count(-1, Request),
+            replied(Result);
+        {'DOWN', Token, process, _, Reason} ->
+            ok = count(-1, Request),
+            down(Reason, Request)
+    after Timeout ->
+        ok = count(-1, Request),
+        abandon(Token, Request)
     end.
+
+count(_, #py_remote{load = undefined}) -> ok;
+count(N, #py_remote{load = Load}) -> atomics:add(Load, 1, N).
 
 %% The agent has found a name that is not UTF-8, or an improper list.
 replied({refused, badarg}) -> error(badarg);
@@ -162,6 +192,9 @@ abandon(Token, #py_remote{agent = Agent, guard = Guard}) ->
         {error, timeout}
     end.
 
+%% @private
+%% @doc What the end of the process that is monitored means for a request.
+-spec down(term(), request()) -> {error | refused, py:reason()}.
 down({shutdown, {peer_down, _} = Reason}, Request) ->
     down(Reason, Request);
 %% The proxy exits with this reason after its peer has ended, so nothing begins any more.
@@ -170,8 +203,19 @@ down({peer_down, _} = Reason, #py_remote{ledger = Ledger, number = Number}) ->
         true -> {error, Reason};
         false -> {refused, Reason}
     end;
+%% Of a relay: the application does not run there.
+down(noproc, #py_remote{loop = Loop}) when is_pid(Loop) ->
+    {refused, loop_down};
+down(Reason, #py_remote{loop = Loop}) when is_pid(Loop) ->
+    {error, lost(Reason)};
 down(_, _) ->
     {error, loop_down}.
+
+%% @private
+%% @doc What the end of a relay, or of a process below it, means for what it ran.
+-spec lost(term()) -> py:reason().
+lost(noconnection) -> {peer_down, noconnection};
+lost(_) -> loop_down.
 
 %% What can be seen at once raises here, as for a local loop; the agent checks the rest.
 well_formed({with, Options, Call}) ->
@@ -192,7 +236,7 @@ well_formed(_) ->
 %% A peer that does not read, because it was stopped or is overloaded, must not make its callers wait
 %% beyond their timeouts: then a process of its own waits in the send.
 %% @private
--spec send(pid(), term()) -> ok.
+-spec send(agent(), term()) -> ok.
 send(Agent, Message) ->
     case erlang:send(Agent, Message, [nosuspend, noconnect]) of
         nosuspend ->
@@ -207,7 +251,8 @@ send(Agent, Message) ->
 cast(Proxy, Call) ->
     ok = well_formed(Call),
     case find(Proxy) of
-        {ok, #py_remote{agent = Agent}} -> send(Agent, {py_cast, py_trace:origin(), Call});
+        {ok, #py_remote{agent = Agent} = Request} ->
+            send(Agent, {py_cast, py_trace:origin(), sent(Call, Request)});
         {error, Reason} -> {error, Reason}
     end.
 
@@ -236,8 +281,12 @@ yield(Token, #py_remote{taken = Taken} = Request, Timeout) ->
             {value, {error, noproc}};
         0 ->
             receive
-                {py_reply, Token, Result} -> taken(Taken, replied(Result));
-                {'DOWN', Token, process, _, Reason} -> taken(Taken, down(Reason, Request))
+                {py_reply, Token, Result} ->
+                    ok = count(-1, Request),
+                    taken(Taken, replied(Result));
+                {'DOWN', Token, process, _, Reason} ->
+                    ok = count(-1, Request),
+                    taken(Taken, down(Reason, Request))
             after Timeout -> timeout
             end
     end.
@@ -264,6 +313,10 @@ stream(Proxy, Call, To, Demand) ->
         error(badarg),
     ok = well_formed(Call),
     case find(Proxy) of
+        {ok, #py_remote{loop = Loop}} when is_pid(Loop) ->
+            Id = make_ref(),
+            Make = fun(Near) -> #py_remote_stream{proxy = Near, id = Id} end,
+            py_relay_stream:start(Make, node(Loop), Loop, Call, To, Demand);
         {ok, _} ->
             Stream = #py_remote_stream{proxy = Proxy, id = make_ref()},
             case ask(Proxy, {stream, Stream, Stream#py_remote_stream.id, To, py_trace:origin(), Call, Demand}) of
@@ -305,6 +358,17 @@ is_stream(_) -> false.
 
 %% @doc As `py_event_loop:info/1'.
 -spec info(pid()) -> {ok, map()} | {error, py:reason()}.
+info(Loop) when node(Loop) =/= node() ->
+    try
+        erpc:call(node(Loop), py_event_loop, info, [Loop], 5000)
+    of
+        {ok, Info} -> {ok, maps:merge(#{node => node(Loop)}, Info)};
+        {error, Reason} -> {error, Reason}
+    catch
+        error:{erpc, timeout} -> {error, timeout};
+        error:{erpc, noconnection} -> {error, {peer_down, noconnection}};
+        _:_ -> {error, loop_down}
+    end;
 info(Proxy) ->
     case find(Proxy) of
         {ok, _} -> ask(Proxy, info);

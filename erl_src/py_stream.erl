@@ -45,6 +45,11 @@ start(Target, Call0, Options) ->
     Demand = maps:get(demand, Options, 0),
     Call = py_options:with(maps:without([demand, to], Options), Call0),
     ok = py_telemetry:submitted(stream, Target, Call),
+    submit(Target, Call, To, Demand).
+
+submit(Target, Call, To, Demand) when is_pid(Target), node(Target) =/= node() ->
+    py_remote:stream(Target, Call, To, Demand);
+submit(Target, Call, To, Demand) ->
     case py_nif:stream_submit(Target, Call, To, Demand) of
         {error, Reason} ->
             not_here(Reason, Target, Call, To, Demand);
