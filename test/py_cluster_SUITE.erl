@@ -19,13 +19,18 @@
     a_caller_whose_node_is_killed/1,
     a_node_that_splits_off_and_comes_back/1,
     a_node_joins_under_load/1,
-    killed_processes_of_the_application/1,
+    the_relay/1,
+    the_process_of_groups/1,
+    the_scope_of_a_group/1,
+    a_pool_over_a_group/1,
     a_pool_waits_for_the_first_loop/1,
     another_environment/1,
     nodes_that_cannot_be_used/1,
     another_version/1,
     invalid_options/1
 ]).
+%% For py_supervision_SUITE.
+-export([deaths/0]).
 %% In the nodes.
 -export([pids/2, sleeps/3, tasks/0, streams/0, prints/0, busy/1, old_report/1]).
 
@@ -78,7 +83,7 @@ all_loops_are_used_from_a_node_without_any(Config) ->
     Used = cluster:call(node_of(c, Config), ?MODULE, pids, [#{}, 100]),
     ?assertEqual(lists:sort([os_pid(node_of(N, Config)) || N <- [a, b]]), lists:usort(Used)).
 
-%% The operating system process that each of so many calls runs in.
+%% The operating system process that each call runs in.
 pids(Options, Count) ->
     [
         Pid
@@ -229,7 +234,7 @@ has_tasks(Member) ->
     {ok, Tasks} = cluster:call(Member, py_event_loop, tasks, [worker]),
     Tasks =/= [].
 
-%% So many calls at a time, each of which sleeps that long.
+%% This number of calls at a time, each of which sleeps that long.
 sleeps(Pool, Count, Seconds) ->
     Call = fun(N) -> exit(py_event_loop_pool:call(Pool, asyncio, sleep, [Seconds, N], #{}, 60_000)) end,
     Callers = [spawn_monitor(fun() -> Call(N) end) || N <- lists:seq(1, Count)],
@@ -281,22 +286,52 @@ a_node_joins_under_load(Config) ->
     cluster:stop([D]),
     await_loops(C, 2).
 
-%% The supervisor restarts each, and the group is as before.
-killed_processes_of_the_application(Config) ->
+%% Rows of the table in docs/supervision.md.
+deaths() ->
+    [the_relay, the_process_of_groups, the_scope_of_a_group, a_pool_over_a_group].
+
+the_relay(Config) ->
+    [A, B, C] = [node_of(N, Config) || N <- [a, b, c]],
+    Calls = cluster:spawn_call(C, ?MODULE, sleeps, [everywhere, 10, 1]),
+    eventually:is(true, fun() -> has_tasks(A) andalso has_tasks(B) end),
+    restarts(B, py_relay),
+    Results = cluster:result(Calls),
+    ?assertEqual([], [R || R <- Results, element(1, R) =/= ok, R =/= {error, loop_down}]),
+    ?assert(lists:member({error, loop_down}, Results)),
+    eventually:is(false, fun() -> has_tasks(B) end),
+    is_complete(C).
+
+the_process_of_groups(Config) ->
     [B, C] = [node_of(N, Config) || N <- [b, c]],
-    _ = [
-        begin
-            Old = cluster:call(Member, erlang, whereis, [Name]),
-            true = cluster:call(Member, erlang, exit, [Old, kill]),
-            eventually:is(true, fun() ->
-                New = cluster:call(Member, erlang, whereis, [Name]),
-                is_pid(New) andalso New =/= Old
-            end),
-            await_loops(C, 2),
-            eventually:is(2, fun() -> length(lists:usort(cluster:call(C, ?MODULE, pids, [#{}, 50]))) end)
-        end
-     || Member <- [B, C], Name <- [py_groups, py_relay, work]
-    ].
+    Calls = cluster:spawn_call(C, ?MODULE, sleeps, [everywhere, 10, 0.5]),
+    eventually:is(true, fun() -> has_tasks(B) end),
+    _ = [restarts(Member, py_groups) || Member <- [B, C]],
+    ?assertEqual([ok], lists:usort([element(1, R) || R <- cluster:result(Calls)])),
+    is_complete(C).
+
+the_scope_of_a_group(Config) ->
+    [B, C] = [node_of(N, Config) || N <- [b, c]],
+    _ = [restarts(Member, work) || Member <- [B, C]],
+    is_complete(C).
+
+a_pool_over_a_group(Config) ->
+    C = node_of(c, Config),
+    true = cluster:call(C, erlang, exit, [cluster:call(C, erlang, whereis, [everywhere]), kill]),
+    eventually:is(undefined, fun() -> cluster:call(C, erlang, whereis, [everywhere]) end),
+    ?assertEqual({ok, 2.0}, run(C, math, sqrt, [4])),
+    _ = start_pool(C),
+    is_complete(C).
+
+restarts(Member, Name) ->
+    Old = cluster:call(Member, erlang, whereis, [Name]),
+    true = cluster:call(Member, erlang, exit, [Old, kill]),
+    eventually:is(true, fun() ->
+        New = cluster:call(Member, erlang, whereis, [Name]),
+        is_pid(New) andalso New =/= Old
+    end).
+
+is_complete(Member) ->
+    eventually:is(2, fun() -> length(lists:usort(cluster:call(Member, ?MODULE, pids, [#{}, 50]))) end).
 
 a_pool_waits_for_the_first_loop(Config) ->
     [A, C] = [node_of(N, Config) || N <- [a, c]],

@@ -49,7 +49,7 @@ every_row_has_a_test(_Config) ->
                                 [Row | _] <- [string:split(Line, "|")]],
     [_Heading | Deaths] = Rows,
     Names = [re:replace(Row, "\\W", "_", [global, {return, list}]) || Row <- Deaths],
-    Tests = tests() ++ py_supervision_of_python_SUITE:all(),
+    Tests = tests() ++ py_supervision_of_python_SUITE:all() ++ py_cluster_SUITE:deaths(),
     ?assertEqual(lists:sort([atom_to_list(Case) || Case <- Tests]), lists:sort(Names)).
 
 %% Routers
