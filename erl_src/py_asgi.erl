@@ -10,18 +10,20 @@
 %% Each loop has a process, a py_asgi_worker, linked to this one: a worker that dies is replaced,
 %% and only its own requests fail. A reload starts new workers first and lets the old ones drain.
 %%
-%% Messages: `{renew, Worker}' from a worker that has served as many requests as it may, or from its
-%% lifetime's timer; `{'EXIT', Worker, Reason}' from one that has ended; the calls below.
+%% Messages: `{started, Worker, Result}' from a worker that serves or failed to start;
+%% `{renew, Worker}' from one that has served as many requests as it may or needs too much memory, or
+%% from its lifetime's timer; `{'EXIT', Worker, Reason}' from one that has ended; the calls below.
 -module(py_asgi).
 
 -behaviour(gen_server).
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, child_spec/1, reload/1, drain/2, info/1, stop/1]).
+-export([start_link/1, child_spec/1, reload/1, drain/2, handle/2, info/1, stop/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([server/0, options/0, handler/0, request/0, response/0, info/0, worker_info/0]).
+-export_type([mounted/0, reply/0]).
 
 -type server() :: pid() | atom().
 -type options() :: #{
@@ -46,6 +48,12 @@
     backlog => pos_integer(),
     %% Other processes of this machine may listen on the same port. Default: false.
     reuse_port => boolean(),
+    %% `false': no socket; requests come through {@link handle/2} only. Default: true.
+    listen => boolean(),
+    %% Each worker is an operating system process of its own. Default: all are in this one.
+    place => peer | {peer, py_peer_options:options()},
+    %% Bytes of memory above which a worker with a place is replaced. Default: no limit.
+    max_rss => pos_integer(),
     %% Milliseconds for requests that are being processed when a worker drains. Default: 30,000.
     drain_timeout => non_neg_integer(),
     %% Milliseconds for the application's import and startup. Default: 60,000.
@@ -71,6 +79,25 @@
     body := binary()
 }.
 -type response() :: {Status :: 200..999, [{iodata(), iodata()}], Body :: iodata()}.
+%% A request of another server, for {@link handle/2}.
+-type mounted() :: #{
+    method := binary(),
+    %% As it was sent: percent-encoded, without the query.
+    path := binary(),
+    query => binary(),
+    headers => [{binary(), binary()}],
+    %% The body, or a function that returns its next piece. It is called when the application
+    %% receives.
+    body => binary() | fun(() -> {more | last, iodata()} | closed),
+    %% The mount point, a prefix of `path': it becomes the scope's `root_path'.
+    root_path => binary(),
+    client => {inet:ip_address(), inet:port_number()},
+    scheme => http | https,
+    %% Called with the response, piece by piece; the application waits meanwhile. Anything but `ok'
+    %% tells it that the client has gone.
+    reply => fun((reply()) -> ok | term())
+}.
+-type reply() :: {start, Status :: 200..999, [{binary(), binary()}]} | {more | last, binary()}.
 -type worker_info() :: #{
     pid := pid(),
     loop := pid(),
@@ -83,7 +110,7 @@
 }.
 -type info() :: #{
     app := binary(),
-    address := {inet:ip_address(), inet:port_number()} | binary(),
+    address := py_asgi_socket:address(),
     state := serving | draining | drained,
     workers := [worker_info()]
 }.
@@ -96,7 +123,7 @@
 -record(state, {
     options :: options(),
     socket :: socket:socket() | undefined,
-    address :: {inet:ip_address(), inet:port_number()} | binary(),
+    address :: py_asgi_socket:address(),
     workers = #{} :: #{pid() => #worker{}},
     %% When workers were replaced because they died, in milliseconds.
     deaths = [] :: [integer()],
@@ -109,20 +136,12 @@
 -define(DEATHS, 10).
 -define(PERIOD, 10_000).
 
--define(CONFIG, [
-    root_path, proxy_headers, forwarded_allow_ips, proxy_protocol, lifespan, access_log,
-    server_header, date_header, headers, limit_concurrency,
-    limit_max_requests, limit_request_head, limit_request_body, timeout_keep_alive,
-    timeout_request_head, timeout_disconnect, ws_max_size, ws_ping_interval, ws_ping_timeout,
-    ws_per_message_deflate
-]).
-
 %% @doc Starts the server: imports the application, runs its startup and listens. If one of these
 %% fails, so does the start: `{error, {app, Reason}}' has the exception with its traceback,
 %% `{error, {listen, Address, Posix}}' says why the address cannot be used.
 -spec start_link(options()) -> {ok, pid()} | {error, term()}.
 start_link(Options) ->
-    ok = check(Options),
+    ok = py_asgi_options:check(Options),
     case Options of
         #{name := Name} -> gen_server:start_link({local, Name}, ?MODULE, Options, [{timeout, infinity}]);
         #{} -> gen_server:start_link(?MODULE, Options, [{timeout, infinity}])
@@ -151,6 +170,17 @@ drain(Server, Timeout) when is_integer(Timeout), Timeout >= 0 ->
     gen_server:call(Server, {drain, Timeout}, infinity);
 drain(_Server, Timeout) ->
     error({bad_option, {timeout, Timeout}, "milliseconds"}).
+
+%% @doc Passes a request of another Erlang server to the application, and returns its response.
+%%
+%% The functions in `Request' run in the calling process: `body' for each piece that the application
+%% receives, `reply' for each that it sends. So neither side is faster than the other. With `reply'
+%% the result is `ok' once the response is complete. If the calling process dies, the application is
+%% cancelled. `{error, Reason}': there is no worker, or it died; with `reply' the response may have
+%% begun.
+-spec handle(server(), mounted()) -> response() | ok | {error, term()}.
+handle(Server, Request) ->
+    py_asgi_mount:handle(Server, Request).
 
 %% @doc What it serves, and what its workers do.
 -spec info(server()) -> info().
@@ -184,66 +214,6 @@ worker_info(Pid, #worker{loop = Loop, since = Since, state = State}) ->
 stop(Server) ->
     gen_server:stop(Server, normal, infinity).
 
-%% Options
-
--spec check(term()) -> ok.
-check(#{uds := _, reuse_port := true}) ->
-    py_event_loop_options:bad({reuse_port, true}, "for a host and a port");
-check(#{app := App} = Options) when is_binary(App) ->
-    maps:foreach(fun valid/2, Options);
-check(#{app := App}) ->
-    py_event_loop_options:bad({app, App}, "a binary, `module:attribute'");
-check(Options) ->
-    py_event_loop_options:bad(Options, "a map with `app'").
-
-valid(app, _) -> ok;
-valid(Key, Value) when Key =:= app_dir; Key =:= uds -> valid(Key, Value, is_binary(Value), "a binary");
-valid(Key, Value) when Key =:= factory; Key =:= reuse_port ->
-    valid(Key, Value, is_boolean(Value), "a boolean");
-valid(interface, Value) -> valid(interface, Value, lists:member(Value, [asgi, wsgi]), "asgi or wsgi");
-valid(name, Value) -> valid(name, Value, is_atom(Value) andalso Value =/= undefined, "an atom");
-valid(host, Value) -> valid(host, Value, ip(Value) =/= error, "an IP address");
-valid(port, Value) ->
-    valid(port, Value, is_integer(Value) andalso Value >= 0 andalso Value < 65536, "a port");
-valid(Key, Value) when Key =:= workers; Key =:= backlog; Key =:= start_timeout ->
-    valid(Key, Value, is_integer(Value) andalso Value > 0, "a positive integer");
-valid(lifetime, infinity) -> ok;
-valid(lifetime, Value) -> valid(lifetime, Value, is_integer(Value) andalso Value > 0, "milliseconds");
-valid(drain_timeout, Value) ->
-    valid(drain_timeout, Value, is_integer(Value) andalso Value >= 0, "milliseconds");
-valid(handlers, Value) when is_map(Value) ->
-    Valid = [is_binary(Prefix) andalso is_handler(Handler) || {Prefix, Handler} <- maps:to_list(Value)],
-    valid(handlers, Value, lists:all(fun(One) -> One end, Valid), "a map of paths to handlers");
-valid(handlers, Value) ->
-    py_event_loop_options:bad({handlers, Value}, "a map of paths to handlers");
-valid(ssl, Value) ->
-    valid(ssl, Value, is_map(Value) andalso is_map_key(certfile, Value), "a map with `certfile'");
-valid(Key, Value) ->
-    %% The values are checked by Config.
-    case lists:member(Key, ?CONFIG) of
-        true -> ok;
-        false -> py_event_loop_options:bad({Key, Value}, "no option of py_asgi")
-    end.
-
-valid(_Key, _Value, true, _Must) -> ok;
-valid(Key, Value, false, Must) -> py_event_loop_options:bad({Key, Value}, Must).
-
-is_handler({Module, Function}) -> is_atom(Module) andalso is_atom(Function);
-is_handler(Handler) -> is_function(Handler, 1).
-
-ip(Address) when is_tuple(Address) ->
-    case inet:ntoa(Address) of
-        {error, einval} -> error;
-        _ -> Address
-    end;
-ip(Text) when is_binary(Text) ->
-    case inet:parse_address(binary_to_list(Text)) of
-        {ok, Address} -> Address;
-        {error, einval} -> error
-    end;
-ip(_) ->
-    error.
-
 drain_timeout(Options) -> maps:get(drain_timeout, Options, 30_000).
 
 %% The process
@@ -252,11 +222,11 @@ drain_timeout(Options) -> maps:get(drain_timeout, Options, 30_000).
 -spec init(options()) -> {ok, #state{}} | {stop, term()}.
 init(Options) ->
     process_flag(trap_exit, true),
-    case listen(Options) of
+    case py_asgi_socket:listen(Options) of
         {ok, Socket, Address} ->
             State = #state{options = Options, socket = Socket, address = Address},
             case start_workers(false, State) of
-                {ok, Workers} -> {ok, State#state{workers = Workers}};
+                {ok, Workers} -> {ok, published(State#state{workers = Workers})};
                 {error, Reason} -> {stop, Reason}
             end;
         {error, Reason} ->
@@ -273,7 +243,7 @@ handle_call(reload, _From, #state{state = serving} = State) ->
     case start_workers(true, State) of
         {ok, New} ->
             Old = drain_workers(drain_timeout(State#state.options), false, State#state.workers),
-            {reply, ok, State#state{workers = maps:merge(Old, New)}};
+            {reply, ok, published(State#state{workers = maps:merge(Old, New)})};
         {error, Reason} ->
             {reply, {error, Reason}, State}
     end;
@@ -284,7 +254,7 @@ handle_call({drain, _}, _From, #state{workers = Workers} = State) when Workers =
 handle_call({drain, Timeout}, From, State) ->
     Workers = drain_workers(Timeout, true, State#state.workers),
     Drainers = [From | State#state.drainers],
-    {noreply, State#state{workers = Workers, drainers = Drainers, state = draining}};
+    {noreply, published(State#state{workers = Workers, drainers = Drainers, state = draining})};
 handle_call(Request, _From, State) ->
     ?LOG_WARNING("py_asgi ~p got an unknown call: ~tp", [self(), Request]),
     {reply, {error, unknown_call}, State}.
@@ -308,7 +278,7 @@ handle_info({renew, _Pid}, State) ->
 handle_info({'EXIT', Pid, Reason}, #state{workers = Workers} = State) ->
     case maps:take(Pid, Workers) of
         {#worker{state = draining}, Left} -> {noreply, drained(State#state{workers = Left})};
-        {#worker{state = serving}, Left} -> replace(Pid, Reason, State#state{workers = Left});
+        {#worker{state = serving}, Left} -> replace(Pid, Reason, published(State#state{workers = Left}));
         %% A worker that did not start. gen_server handles the parent's end.
         error -> {noreply, State}
     end;
@@ -320,6 +290,7 @@ handle_info(Message, State) ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, #state{options = Options, workers = Workers} = State) ->
     Timeout = drain_timeout(Options),
+    _ = persistent_term:erase({?MODULE, self()}),
     Left = drain_workers(Timeout, true, Workers),
     ok = await_ends(maps:keys(Left)),
     _ = close_socket(State),
@@ -336,39 +307,76 @@ await_ends([Pid | Pids]) ->
 
 %% Workers
 
+%% The first one alone: it reads the modules again, and an application that cannot be imported fails
+%% once. The others start at the same time.
 start_workers(Fresh, #state{options = Options} = State) ->
-    start_workers(maps:get(workers, Options, 1), Fresh, State, #{}).
-
-start_workers(0, _Fresh, _State, Started) ->
-    {ok, Started};
-start_workers(Count, Fresh, State, Started) ->
-    case start_worker(Fresh, State) of
-        {ok, Pid, Worker} ->
-            start_workers(Count - 1, false, State, Started#{Pid => Worker});
+    case await_starts([start_worker(Fresh, State)]) of
+        {ok, First} ->
+            Others = maps:get(workers, Options, 1) - 1,
+            case await_starts([start_worker(false, State) || _ <- lists:seq(1, Others)]) of
+                {ok, Rest} ->
+                    {ok, maps:merge(First, Rest)};
+                {error, Reason} ->
+                    ok = await_ends(maps:keys(drain_workers(0, true, First))),
+                    {error, Reason}
+            end;
         {error, Reason} ->
-            ok = await_ends(maps:keys(drain_workers(0, true, Started))),
             {error, Reason}
     end.
 
 start_worker(Fresh, #state{options = Options, socket = Socket}) ->
-    {ok, Fd} = socket:getopt(Socket, otp, fd),
-    Start = #{
+    {ok, Pid} = py_asgi_worker:start_link(#{
         server => self(),
-        fd => Fd,
+        socket => Socket,
+        place => maps:with([place], Options),
         app => maps:get(app, Options),
-        fresh => Fresh,
+        fresh => Fresh andalso not is_map_key(place, Options),
         importing => maps:with([app_dir, factory, interface], Options),
-        config => maps:with([ssl, backlog | ?CONFIG], Options),
-        handlers => maps:map(fun(_, Handler) -> called(Handler) end, maps:get(handlers, Options, #{})),
-        start_timeout => maps:get(start_timeout, Options, 60_000)
-    },
-    case py_asgi_worker:start_link(Start) of
-        {ok, Pid, Loop} ->
-            _ = renew_later(Pid, maps:get(lifetime, Options, infinity)),
-            {ok, Pid, #worker{loop = Loop, since = now_ms()}};
-        {error, Reason} ->
+        config => py_asgi_options:of_config(Options),
+        handlers => handlers(Options),
+        start_timeout => maps:get(start_timeout, Options, 60_000),
+        max_rss => maps:get(max_rss, Options, infinity),
+        lifetime => maps:get(lifetime, Options, infinity)
+    }),
+    Pid.
+
+%% All have started, or none is left. A worker always sends its result, or dies.
+await_starts(Pids) ->
+    Results = [
+        receive
+            {started, Pid, {ok, Loop}} -> {Pid, #worker{loop = Loop, since = now_ms()}};
+            {started, Pid, {error, Reason}} -> {error, Reason};
+            {'EXIT', Pid, Reason} -> {error, Reason}
+        end
+     || Pid <- Pids
+    ],
+    Started = maps:from_list([Result || {Pid, _} = Result <- Results, is_pid(Pid)]),
+    case [Reason || {error, Reason} <- Results] of
+        [] ->
+            {ok, Started};
+        [Reason | _] ->
+            ok = await_ends(maps:keys(drain_workers(0, true, Started))),
             {error, Reason}
     end.
+
+%% For handle/2, which does not wait for this process: it may be starting workers.
+published(#state{workers = Workers} = State) ->
+    Loops = [Loop || #worker{state = serving, loop = Loop} <- maps:values(Workers)],
+    ok = persistent_term:put({?MODULE, self()}, Loops),
+    State.
+
+handlers(#{handlers := Handlers, place := _}) ->
+    %% A handler runs in this node, wherever its worker is.
+    Server = self(),
+    maps:map(
+        fun(_, Handler) ->
+            Called = called(Handler),
+            fun(Request) -> erpc:call(node(Server), fun() -> Called(Request) end) end
+        end,
+        Handlers
+    );
+handlers(Options) ->
+    maps:map(fun(_, Handler) -> called(Handler) end, maps:get(handlers, Options, #{})).
 
 %% The response as Python's bytes. A wrong one fails here, with its handler in the error.
 called({Module, Function}) -> called(fun Module:Function/1);
@@ -381,24 +389,16 @@ called(Handler) ->
 
 bytes(Data) -> {bytes, iolist_to_binary(Data)}.
 
-%% Not all at the same time.
-renew_later(_Pid, infinity) ->
-    infinity;
-renew_later(Pid, Lifetime) ->
-    Jitter = rand:uniform(max(1, Lifetime div 5)) - Lifetime div 10,
-    erlang:send_after(Lifetime + Jitter, self(), {renew, Pid}).
-
 renew(Pid, Worker, State) ->
-    case start_worker(false, State) of
-        {ok, New, Started} ->
+    case await_starts([start_worker(false, State)]) of
+        {ok, New} ->
             Old = drain_workers(drain_timeout(State#state.options), false, #{Pid => Worker}),
             Workers = maps:merge(State#state.workers, Old),
-            State#state{workers = Workers#{New => Started}};
+            published(State#state{workers = maps:merge(Workers, New)});
         {error, Reason} ->
             ?LOG_ERROR("py_asgi ~p cannot replace its worker ~p, which goes on: ~tp", [
                 self(), Pid, Reason
             ]),
-            _ = renew_later(Pid, maps:get(lifetime, State#state.options, infinity)),
             State
     end.
 
@@ -407,12 +407,12 @@ replace(Pid, Reason, #state{state = serving, deaths = Deaths} = State) ->
     ?LOG_ERROR("py_asgi ~p replaces its worker ~p, which died: ~tp", [self(), Pid, Reason]),
     Now = now_ms(),
     Recent = [Now | [At || At <- Deaths, Now - At < ?PERIOD]],
-    case length(Recent) > ?DEATHS orelse start_worker(false, State) of
+    case length(Recent) > ?DEATHS orelse await_starts([start_worker(false, State)]) of
         true ->
             {stop, {workers_die, Reason}, State};
-        {ok, New, Worker} ->
-            Workers = (State#state.workers)#{New => Worker},
-            {noreply, State#state{workers = Workers, deaths = Recent}};
+        {ok, New} ->
+            Workers = maps:merge(State#state.workers, New),
+            {noreply, published(State#state{workers = Workers, deaths = Recent})};
         {error, Error} ->
             {stop, {worker, Error}, State}
     end;
@@ -436,71 +436,6 @@ drained(State) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% The listening socket
-
-listen(#{uds := Path} = Options) ->
-    _ = unlink_if_dead(Path),
-    bound(socket:open(local, stream, default), #{family => local, path => Path}, Path, Options);
-listen(Options) ->
-    Address = ip(maps:get(host, Options, {127, 0, 0, 1})),
-    Port = maps:get(port, Options, 8000),
-    Family =
-        case tuple_size(Address) of
-            4 -> inet;
-            8 -> inet6
-        end,
-    Name = #{family => Family, addr => Address, port => Port},
-    bound(socket:open(Family, stream, tcp), Name, {Address, Port}, Options).
-
-bound({ok, Socket}, Name, Address, Options) ->
-    _ = is_tuple(Address) andalso socket:setopt(Socket, {socket, reuseaddr}, true),
-    Steps = [
-        fun() -> reuse_port(Socket, maps:get(reuse_port, Options, false)) end,
-        fun() -> socket:bind(Socket, Name) end,
-        fun() -> socket:listen(Socket, maps:get(backlog, Options, 2048)) end
-    ],
-    case first_error(Steps) of
-        ok ->
-            {ok, Socket, address(Socket, Address)};
-        {error, Reason} ->
-            _ = socket:close(Socket),
-            {error, {listen, Address, Reason}}
-    end;
-bound({error, Reason}, _Name, Address, _Options) ->
-    {error, {listen, Address, Reason}}.
-
-reuse_port(_Socket, false) -> ok;
-reuse_port(Socket, true) -> socket:setopt(Socket, {socket, reuseport}, true).
-
-first_error([]) ->
-    ok;
-first_error([Step | Steps]) ->
-    case Step() of
-        ok -> first_error(Steps);
-        {error, Reason} -> {error, Reason}
-    end.
-
-address(_Socket, Path) when is_binary(Path) ->
-    Path;
-address(Socket, _) ->
-    {ok, #{addr := Address, port := Port}} = socket:sockname(Socket),
-    {Address, Port}.
-
-%% A path that a dead server has left behind is free; that of a live one, or a file, is not.
-unlink_if_dead(Path) ->
-    case file:read_file_info(Path) of
-        {ok, Info} when element(3, Info) =:= other ->
-            {ok, Probe} = socket:open(local, stream, default),
-            Connected = socket:connect(Probe, #{family => local, path => Path}),
-            _ = socket:close(Probe),
-            Connected =:= {error, econnrefused} andalso file:delete(Path);
-        _ ->
-            false
-    end.
-
-close_socket(#state{socket = undefined} = State) ->
-    State;
 close_socket(#state{socket = Socket, address = Address} = State) ->
-    _ = socket:close(Socket),
-    _ = is_binary(Address) andalso file:delete(Address),
+    ok = py_asgi_socket:close(Socket, Address),
     State#state{socket = undefined}.

@@ -343,7 +343,10 @@ target(_) ->
         pid := pid(),
         queued := non_neg_integer(),
         unanswered := non_neg_integer(),
-        lag := lag()
+        lag := lag(),
+        %% Of a loop that lives elsewhere.
+        node => node(),
+        os_pid => pos_integer()
     }}
     | {error, loop_down | {no_loop, atom()}}.
 info(Loop) ->

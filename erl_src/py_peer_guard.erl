@@ -20,7 +20,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start/3]).
+-export([start/3, rss/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -record(state, {
@@ -124,7 +124,8 @@ check(Token, #state{agent = Agent, kill_after = After} = State) ->
 check_memory() ->
     erlang:start_timer(?MEMORY_MS, self(), memory).
 
-%% Bytes; 0 if the process has ended.
+%% @doc Bytes of memory in use; 0 if the process has ended.
+-spec rss(pos_integer()) -> non_neg_integer().
 rss(OsPid) ->
     case file:read_file(["/proc/", integer_to_list(OsPid), "/status"]) of
         {ok, Text} ->

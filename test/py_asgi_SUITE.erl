@@ -5,8 +5,8 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
-%% A handler.
--export([health/1]).
+%% A handler, and a handler of logger.
+-export([health/1, log/2]).
 -export([
     serves_and_reloads/1,
     no_request_fails_during_reloads/1,
@@ -21,15 +21,26 @@
     erlang_handles_some_paths/1,
     two_servers_share_a_port/1,
     serves_wsgi/1,
+    workers_in_processes_of_their_own/1,
+    a_worker_that_needs_too_much_memory_is_replaced/1,
+    handles_requests_of_another_server/1,
+    bodies_wait_for_the_other_side/1,
+    the_other_server_ends/1,
+    a_mounted_request_outlives_a_reload/1,
+    the_access_log_goes_to_logger/1,
     starts_that_fail/1,
     bad_options_raise/1
 ]).
 
 suite() -> [{timetrap, {minutes, list_to_integer(os:getenv("RELOADS_MINUTES", "2"))}}].
 
-all() -> cases:of_suite(?MODULE, [health]).
+all() -> cases:of_suite(?MODULE, [health, log]).
 
-init_per_suite(Config) -> called:begin_suite(Config).
+init_per_suite(Config) ->
+    Begun = called:begin_suite(Config),
+    %% The first peer starts distribution, which stays.
+    ok = py_peer_node:ensure_distributed(),
+    Begun.
 end_per_suite(_Config) -> called:stop().
 
 init_per_testcase(_Case, Config) ->
@@ -194,6 +205,168 @@ serves_wsgi(Config) ->
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
     end).
 
+workers_in_processes_of_their_own(Config) ->
+    Options = #{place => peer, workers => 2, handlers => #{<<"/node">> => fun node_name/1}},
+    with_server(Options, Config, fun(Server, Port) ->
+        Pids = [Pid || #{pid := Pid} <- maps:get(workers, py_asgi:info(Server))],
+        ?assertMatch([_, _], Pids),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        {200, _, <<"one">>} = py_asgi:handle(Server, #{method => <<"GET">>, path => <<"/">>}),
+        %% Handlers run in this node.
+        ?assertEqual({200, atom_to_binary(node())}, asgi_load:get(Port, "/node")),
+        ?assertEqual({error, closed}, asgi_load:get(Port, "/die")),
+        eventually:is([1], fun() ->
+            Now = [Pid || #{pid := Pid} <- maps:get(workers, py_asgi:info(Server))],
+            [length(Pids -- Now) || length(Now) =:= 2]
+        end),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ok = write(folder(Config), <<"other">>),
+        ok = py_asgi:reload(Server),
+        ?assertEqual({200, <<"other">>}, asgi_load:get(Port, "/"))
+    end).
+
+node_name(_Request) -> {200, [], atom_to_binary(node())}.
+
+a_worker_that_needs_too_much_memory_is_replaced(Config) ->
+    with_server(#{place => peer, max_rss => 1}, Config, fun(Server, Port) ->
+        #{workers := [#{pid := Pid} | _]} = py_asgi:info(Server),
+        is_renewed(Server, Pid),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
+    end).
+
+handles_requests_of_another_server(Config) ->
+    with_server(#{listen => false}, Config, fun(Server, none) ->
+        Request = #{method => <<"PUT">>, path => <<"/echo/a%20b">>},
+        ?assertEqual({200, [], <<>>}, py_asgi:handle(Server, Request)),
+        ?assertEqual({200, [], <<"hello">>}, py_asgi:handle(Server, Request#{body => <<"hello">>})),
+        {200, [], Seen} = py_asgi:handle(Server, #{
+            method => <<"GET">>,
+            path => <<"/below/scope/a%20b">>,
+            root_path => <<"/below">>,
+            query => <<"q=1">>,
+            headers => [{<<"X-Name">>, <<255>>}],
+            client => {{10, 0, 0, 1}, 77},
+            scheme => https
+        }),
+        ?assertEqual(
+            <<"/below /below/scope/a b b'q=1' [(b'x-name', b'\\xff')] ('10.0.0.1', 77) https">>, Seen
+        ),
+        Raises = Request#{path => <<"/raise">>},
+        ?assertMatch({500, _, <<"Internal Server Error">>}, py_asgi:handle(Server, Raises)),
+        Breaks = Request#{path => <<"/half">>},
+        ?assertEqual({error, incomplete}, py_asgi:handle(Server, Breaks)),
+        ?assertEqual({error, {no_server, nowhere}}, py_asgi:handle(nowhere, Request)),
+        _ = [
+            ?assertError({bad_option, _, _}, py_asgi:handle(Server, maps:merge(Request, Bad)))
+         || Bad <- [
+                #{path => <<"echo">>},
+                #{method => get},
+                #{body => []},
+                #{headers => [{"x", <<"y">>}]},
+                #{root_path => <<"/other">>},
+                #{client => <<"10.0.0.1">>},
+                #{unknown => 1}
+            ]
+        ],
+        ok = py_asgi:drain(Server, 0),
+        ?assertEqual({error, no_worker}, py_asgi:handle(Server, Request))
+    end).
+
+%% The application echoes piece by piece: it reads the next one when the last one was taken.
+bodies_wait_for_the_other_side(Config) ->
+    with_server(#{listen => false}, Config, fun(Server, none) ->
+        Self = self(),
+        Pieces = atomics:new(1, []),
+        Body = fun() ->
+            case atomics:add_get(Pieces, 1, 1) of
+                5 -> {last, <<"end">>};
+                N -> {more, integer_to_binary(N)}
+            end
+        end,
+        Reply = fun(Part) ->
+            Self ! {atomics:get(Pieces, 1), Part},
+            ok
+        end,
+        Request = #{method => <<"POST">>, path => <<"/echo">>, body => Body, reply => Reply},
+        ?assertEqual(ok, py_asgi:handle(Server, Request)),
+        ?assertEqual(
+            [{1, {start, 200, []}}]
+                ++ [{N, {more, integer_to_binary(N)}} || N <- lists:seq(1, 4)]
+                ++ [{5, {more, <<"end">>}}, {5, {last, <<>>}}],
+            received()
+        )
+    end).
+
+received() ->
+    receive
+        Message -> [Message | received()]
+    after 0 -> []
+    end.
+
+the_other_server_ends(Config) ->
+    with_server(#{listen => false}, Config, fun(Server, none) ->
+        Request = #{method => <<"POST">>, path => <<"/echo">>},
+        %% Its client has gone: while it sends, while it receives.
+        Gone = Request#{reply => fun(_) -> {error, closed} end},
+        ?assertEqual({error, incomplete}, py_asgi:handle(Server, Gone)),
+        Lost = Request#{body => fun() -> closed end, reply => fun(_) -> ok end},
+        ?assertEqual({error, incomplete}, py_asgi:handle(Server, Lost)),
+        %% It raises, and it dies.
+        ?assertError(broken, py_asgi:handle(Server, Request#{reply => fun(_) -> error(broken) end})),
+        eventually:is(0, fun() -> active(Server) end),
+        Self = self(),
+        Waits = Request#{body => fun() -> Self ! asked, timer:sleep(infinity) end},
+        Other = spawn(fun() -> py_asgi:handle(Server, Waits) end),
+        receive
+            asked -> ok
+        end,
+        ?assertEqual(1, active(Server)),
+        true = exit(Other, kill),
+        eventually:is(0, fun() -> active(Server) end)
+    end).
+
+a_mounted_request_outlives_a_reload(Config) ->
+    with_server(#{listen => false}, Config, fun(Server, none) ->
+        Self = self(),
+        Slow = #{method => <<"GET">>, path => <<"/slow">>},
+        _ = spawn_link(fun() -> Self ! {slow, py_asgi:handle(Server, Slow)} end),
+        eventually:is(1, fun() -> active(Server) end),
+        ok = py_asgi:reload(Server),
+        receive
+            {slow, Response} -> ?assertEqual({200, [], <<"one">>}, Response)
+        end,
+        eventually:is(1, fun() -> length(maps:get(workers, py_asgi:info(Server))) end)
+    end).
+
+the_access_log_goes_to_logger(Config) ->
+    ok = logger:add_handler(?FUNCTION_NAME, ?MODULE, #{config => self()}),
+    try
+        with_server(#{access_log => true}, Config, fun(_Server, Port) ->
+            ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/x?y")),
+            receive
+                {access, Level, Extra} ->
+                    ?assertEqual(notice, Level),
+                    ?assertMatch(
+                        #{
+                            <<"client">> := <<"127.0.0.1:", _/binary>>,
+                            <<"method">> := <<"GET">>,
+                            <<"target">> := <<"/x?y">>,
+                            <<"status">> := 200,
+                            <<"milliseconds">> := _
+                        },
+                        Extra
+                    )
+            end
+        end)
+    after
+        ok = logger:remove_handler(?FUNCTION_NAME)
+    end.
+
+log(#{level := Level, meta := #{logger_name := <<"erlang_loop.asgi.access">>} = Meta}, #{config := To}) ->
+    To ! {access, Level, maps:get(extra, Meta)};
+log(_Event, _Handler) ->
+    ok.
+
 health(#{body := <<>>}) -> {200, [], <<"well">>}.
 
 starts_that_fail(Config) ->
@@ -227,6 +400,10 @@ bad_options_raise(Config) ->
         #{unknown => 1},
         #{lifetime => 0},
         #{reuse_port => yes},
+        #{max_rss => 1_000_000},
+        #{place => elsewhere},
+        #{place => 'other@127.0.0.1'},
+        #{listen => false, port => 0},
         #{reuse_port => true, uds => <<"/tmp/never">>},
         #{ssl => true},
         #{handlers => #{<<"/">> => health}},
@@ -253,6 +430,10 @@ with_server(Options, Config, Test) ->
 port({_, Port}) -> Port;
 port(_Path) -> none.
 
+options(#{listen := false, port := _} = Options, _Config) ->
+    Options#{app => <<"asgi_served:app">>};
+options(#{listen := false} = Options, Config) ->
+    maps:merge(#{app => <<"asgi_served:app">>, app_dir => folder(Config)}, Options);
 options(Options, Config) ->
     maps:merge(#{app => <<"asgi_served:app">>, app_dir => folder(Config), port => 0}, Options).
 
@@ -261,12 +442,35 @@ folder(Config) -> proplists:get_value(folder, Config).
 %% An application that responds with this text.
 write(Folder, Text) ->
     file:write_file(filename:join(Folder, "asgi_served.py"), [
-        "import asyncio\n"
+        "import asyncio, os\n"
         "async def app(scope, receive, send):\n"
         "    assert scope['type'] == 'http'\n"
         "    if scope['path'] == '/slow':\n"
         "        await asyncio.sleep(0.3)\n"
+        "    if scope['path'] == '/die':\n"
+        "        os._exit(3)\n"
+        "    if scope['path'] == '/raise':\n"
+        "        raise ValueError('raised')\n"
         "    await send({'type': 'http.response.start', 'status': 200})\n"
+        "    if scope['path'] == '/half':\n"
+        "        await send({'type': 'http.response.body', 'body': b'x', 'more_body': True})\n"
+        "        return\n"
+        "    if scope['path'].startswith('/echo'):\n"
+        "        more = True\n"
+        "        while more:\n"
+        "            message = await receive()\n"
+        "            if message['type'] == 'http.disconnect':\n"
+        "                return\n"
+        "            more = message['more_body']\n"
+        "            body = message['body']\n"
+        "            await send({'type': 'http.response.body', 'body': body, 'more_body': True})\n"
+        "        await send({'type': 'http.response.body'})\n"
+        "        return\n"
+        "    if '/scope' in scope['path']:\n"
+        "        names = 'root_path path query_string headers client scheme'.split()\n"
+        "        seen = ' '.join(str(scope[name]) for name in names).encode()\n"
+        "        await send({'type': 'http.response.body', 'body': seen})\n"
+        "        return\n"
         "    await send({'type': 'http.response.body', 'body': b'", Text, "'})\n"
         "async def failing(scope, receive, send):\n"
         "    await receive()\n"

@@ -13,7 +13,9 @@
 | `files` | `http.response.pathsend` |
 | `command` | `python -m erlang_loop.asgi` |
 | `handlers` | Erlang funs for some paths |
+| `workers` | `--workers`: processes that serve the same port |
 | `worker` | the server of a loop of `py_asgi` |
+| `mounted` | requests of another Erlang server: `py_asgi:handle/2` |
 
 Connections, requests and responses are native: `native/py_nif/src/http`.
 """

@@ -1,4 +1,4 @@
-"""`python -m erlang_loop.asgi main:app`: one server on one loop, until SIGTERM or SIGINT."""
+"""`python -m erlang_loop.asgi main:app`: a server, or several, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from erlang_loop.asgi.config import Config, ConfigError
 from erlang_loop.asgi.importing import AppImportError, import_app
 from erlang_loop.asgi.lifespan import LifespanError
 from erlang_loop.asgi.server import Server
+from erlang_loop.asgi.workers import Workers, parent
 from erlang_loop.asgi.wsgi import WsgiApp
 
 logger = logging.getLogger("erlang_loop.asgi")
@@ -56,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
         default=False,
         help="each connection begins with the PROXY protocol, version 1 or 2",
     )
+    add(
+        "--workers",
+        type=positive,
+        default=1,
+        help="processes that serve, each on a core of its own",
+    )
     add("--backlog", type=int, default=2048)
     add("--reuse-port", action="store_true", help="other processes may listen on this port, too")
     add("--limit-concurrency", type=int, default=0)
@@ -78,8 +85,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def positive(text: str) -> int:
+    """A number of workers."""
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 after a signal, 1 if the start failed (2: wrong options)."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = parser().parse_args(arguments)
     logging.basicConfig(
         level=options.log_level.upper(), format="%(levelname)s: %(message)s", stream=sys.stderr
@@ -98,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"erlang_loop.asgi: {error}", file=sys.stderr)
         return 1
     try:
+        if options.workers > 1:
+            return asyncio.run(serve_by_workers(options.workers, listener, config, arguments))
         app = import_app(options.app, app_dir=options.app_dir, factory=options.factory)
         if options.interface == "wsgi":
             app = WsgiApp(app)
@@ -115,7 +132,7 @@ def config_of(options: argparse.Namespace) -> Config:
     """The server's part of the options."""
     pairs = [tuple(header.partition(":")[::2]) for header in options.header]
     values: dict[str, Any] = vars(options)
-    names = Config.__dataclass_fields__.keys() - {"ssl", "headers"}
+    names = Config.__dataclass_fields__.keys() - {"ssl", "headers", "access_log_level"}
     return Config(
         headers=[(name.strip(), value.strip()) for name, value in pairs],
         ssl=ssl_context(options),
@@ -143,12 +160,31 @@ def ssl_context(options: argparse.Namespace) -> ssl.SSLContext | None:
     return context
 
 
+async def serve_by_workers(
+    count: int, listener: Any, config: Config, arguments: Sequence[str]
+) -> int:
+    """Starts the workers, and keeps them until a signal."""
+
+    def all_serve() -> None:
+        name = sockets.name_of(listener, config.ssl is not None)
+        logger.info("Serving on %s with %d workers", name, count)
+
+    return await Workers(count, listener, arguments, all_serve).run()
+
+
 async def serve(app: Any, listener: Any, config: Config) -> int:
     """Serves until a signal, then drains. A second signal cancels what is left."""
     loop = asyncio.get_running_loop()
     server = Server(app, config)
     stopped = asyncio.Event()
     stopping: list[asyncio.Task[bool]] = []
+
+    replaced = False
+
+    def replace(others_serve: bool) -> None:
+        nonlocal replaced
+        replaced = others_serve
+        stop()
 
     def stop() -> None:
         if stopped.is_set():
@@ -158,13 +194,19 @@ async def serve(app: Any, listener: Any, config: Config) -> int:
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
+    above = parent()
+    if above is not None:
+        above.watch(replace)
     await server.start([listener])
-    logger.info("Serving on %s", sockets.name_of(listener, config.ssl is not None))
+    if above is None:
+        logger.info("Serving on %s", sockets.name_of(listener, config.ssl is not None))
+    else:
+        above.tell()
     ends = [asyncio.ensure_future(event.wait()) for event in (stopped, server.finished)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:
         end.cancel()
-    draining = asyncio.ensure_future(server.drain())
+    draining = asyncio.ensure_future(server.drain(at_once=not replaced))
     stopping.append(draining)
     await asyncio.wait(stopping)
     drained = not draining.cancelled() and draining.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -30,6 +31,8 @@ class Config:
     proxy_protocol: bool = False
     lifespan: str = "auto"
     access_log: bool = False
+    #: Below a supervisor 25, which is `notice` in Erlang and so is shown.
+    access_log_level: int = logging.INFO
     server_header: bool = True
     date_header: bool = True
     #: More headers of every response.

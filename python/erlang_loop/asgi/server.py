@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from erlang_loop._native import HttpServer, Loop
@@ -23,6 +24,7 @@ except ImportError:
 logger = logging.getLogger("erlang_loop.asgi")
 NOT_IMPLEMENTED = b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 access_logger = logging.getLogger("erlang_loop.asgi.access")
+AccessLog = Callable[[dict[str, Any], int, float], None]
 
 
 class Server:
@@ -40,6 +42,10 @@ class Server:
         self._native: HttpServer | None = None
         self._websockets: set[WebSocket] = set()
         self._draining = False
+        #: Of each response, if there is an access log.
+        self.log = access_log(self.config) if self.config.access_log else None
+        self._mounted = 0
+        self._mounted_ever = 0
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Runs the application's startup, then accepts connections. The sockets belong to the
@@ -60,7 +66,7 @@ class Server:
                 "state": self.lifespan.state,
                 "extensions": {"http.response.pathsend": {}, "http.response.trailers": {}},
             },
-            access_log=log_access if config.access_log else None,
+            access_log=self.log,
             notify=self._notified,
             default_headers=config.default_headers,
             date_header=config.date_header,
@@ -91,9 +97,23 @@ class Server:
         return {
             "connections": connections,
             "websockets": len(self._websockets),
-            "active": active,
-            "served": served,
+            "active": active + self._mounted,
+            "served": served + self._mounted_ever,
         }
+
+    @contextlib.contextmanager
+    def mounting(self) -> Iterator[None]:
+        """While a request of another server runs: `drain` waits for it."""
+        self._mounted += 1
+        self._mounted_ever += 1
+        if self._mounted_ever == self.config.limit_max_requests:
+            self.finished.set()
+        try:
+            yield
+        finally:
+            self._mounted -= 1
+            if self._left() == 0:
+                self._empty.set()
 
     async def drain(self, timeout: float | None = None, *, at_once: bool = True) -> bool:
         """Accepts nothing more and waits until all connections have ended: whether they have.
@@ -137,7 +157,8 @@ class Server:
 
     def _left(self) -> int:
         """Connections that have not ended."""
-        return (self._native.counts()[0] if self._native else 0) + len(self._websockets)
+        connections = self._native.counts()[0] if self._native else 0
+        return connections + len(self._websockets) + self._mounted
 
     def _notified(self, event: str) -> None:
         if event == "max_requests":
@@ -164,21 +185,37 @@ class Server:
             self._empty.set()
 
 
-def log_access(scope: dict[str, Any], status: int, seconds: float) -> None:
-    """One line for each response."""
-    client = scope["client"]
-    query = scope["query_string"]
-    target = scope["path"] + (f"?{query.decode('latin-1')}" if query else "")
-    access_logger.info(
-        '%s "%s %s HTTP/%s" %d %.1f ms',
-        f"{client[0]}:{client[1]}" if client else "-",
-        scope["method"],
+def access_log(config: Config) -> AccessLog:
+    """One record for each response, with its parts as `extra`."""
+    level = config.access_log_level
+
+    def log(scope: dict[str, Any], status: int, seconds: float) -> None:
+        client = scope["client"]
+        address = f"{client[0]}:{client[1]}" if client else "-"
+        query = scope["query_string"]
+        target = scope["path"] + (f"?{query.decode('latin-1')}" if query else "")
         # A log line is one line.
-        target.encode("unicode_escape").decode("ascii"),
-        scope["http_version"],
-        status,
-        seconds * 1000,
-    )
+        target = target.encode("unicode_escape").decode("ascii")
+        milliseconds = round(seconds * 1000, 3)
+        access_logger.log(
+            level,
+            '%s "%s %s HTTP/%s" %d %.1f ms',
+            address,
+            scope["method"],
+            target,
+            scope["http_version"],
+            status,
+            milliseconds,
+            extra={
+                "client": address,
+                "method": scope["method"],
+                "target": target,
+                "status": status,
+                "milliseconds": milliseconds,
+            },
+        )
+
+    return log
 
 
 async def serve(app: Any, sockets: Sequence[socket.socket], config: Config | None = None) -> None:

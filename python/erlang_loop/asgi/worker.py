@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import socket
 import ssl
 from typing import Any
@@ -11,44 +13,62 @@ from erlang_loop.asgi.config import from_options
 from erlang_loop.asgi.handlers import with_handlers
 from erlang_loop.asgi.importing import forget_modules, import_app
 from erlang_loop.asgi.lifespan import LifespanError
-from erlang_loop.asgi.server import Server
+from erlang_loop.asgi.server import Server, access_logger
 from erlang_loop.asgi.wsgi import WsgiApp
 
+#: Shown by `logger` with its default level; Python's own are WARNING and INFO.
+NOTICE = 25
 #: Of each loop that has one, and the task that holds it.
 _servers: dict[asyncio.AbstractEventLoop, tuple[Server, asyncio.Task[None]]] = {}
 
 
 async def start(
-    fd: int,
+    listening: int | str | None,
     app: str,
     fresh: bool,
     importing: Any,
     options: dict[str, Any],
     handlers: dict[str, Any],
 ) -> None:
-    """Imports the application and serves the listening socket `fd`, which stays Erlang's."""
-    options = dict(options)
-    if (certificate := options.pop("ssl", None)) is not None:
-        options["ssl"] = context_of(certificate)
-    config = from_options(options)
-    importing = dict(importing)
-    wsgi = str(importing.pop("interface", "asgi")) == "wsgi"
-    if fresh:
-        forget_modules(importing.get("app_dir"))
-    application = import_app(app, **importing)
-    if wsgi:
-        application = WsgiApp(application)
-    if handlers:
-        application = with_handlers(application, handlers)
-    server = Server(application, config)
-    # The constructor owns its descriptor, so it gets a copy, and `start` makes another.
-    with socket.socket(fileno=socket.dup(fd)) as listener:
+    """Imports the application and serves a copy of Erlang's listening socket: a descriptor, the
+    path where another process hands it over, or none."""
+    with contextlib.ExitStack() as stack:
+        # The server makes copies of its own.
+        listeners = [stack.enter_context(listener) for listener in copies(listening)]
+        options = {"access_log_level": NOTICE, **options}
+        if (certificate := options.pop("ssl", None)) is not None:
+            options["ssl"] = context_of(certificate)
+        config = from_options(options)
+        if config.access_log and access_logger.level == logging.NOTSET:
+            access_logger.setLevel(config.access_log_level)
+        importing = dict(importing)
+        wsgi = str(importing.pop("interface", "asgi")) == "wsgi"
+        if fresh:
+            forget_modules(importing.get("app_dir"))
+        application = import_app(app, **importing)
+        if wsgi:
+            application = WsgiApp(application)
+        if handlers:
+            application = with_handlers(application, handlers)
+        server = Server(application, config)
         try:
-            await server.start([listener])
+            await server.start(listeners)
         except LifespanError as error:
             # Erlang gets one traceback: that of the application.
             raise error.__cause__ or error from None
     _servers[asyncio.get_running_loop()] = server, asyncio.ensure_future(hold(server))
+
+
+def copies(listening: int | str | None) -> list[socket.socket]:
+    """Of the listening socket, if there is one."""
+    if listening is None:
+        return []
+    if isinstance(listening, int):
+        return [socket.socket(fileno=socket.dup(listening))]
+    with socket.socket(socket.AF_UNIX) as sender:
+        sender.connect(listening)
+        _, descriptors, _, _ = socket.recv_fds(sender, 1, 1)
+    return [socket.socket(fileno=descriptors[0])]
 
 
 async def hold(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -19,6 +20,8 @@ from erlang_loop.asgi import AppImportError, Config, import_app
 
 PROGRAM = [str(ROOT / "bin" / "erlang-loop"), "-m", "erlang_loop.asgi"]
 APP = """
+import os
+
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":
         for event in ("startup", "shutdown"):
@@ -27,7 +30,8 @@ async def app(scope, receive, send):
             await send({"type": f"lifespan.{event}.complete"})
         return
     await send({"type": "http.response.start", "status": 200})
-    await send({"type": "http.response.body", "body": scope["scheme"].encode()})
+    body = str(os.getpid()) if scope["path"] == "/pid" else scope["scheme"]
+    await send({"type": "http.response.body", "body": body.encode()})
 
 def factory():
     return app
@@ -159,3 +163,51 @@ def test_no_application(name, text):
 def test_invalid_options(options):
     with pytest.raises(ValueError, match=next(iter(options)).rstrip("s")):
         Config(**options)
+
+
+def workers_of(address: str) -> set[bytes]:
+    """The processes that serve: the kernel gives connections to any of them."""
+    return {urllib.request.urlopen(f"{address}/pid").read() for _ in range(20)}
+
+
+def test_workers(tmp_path):
+    with command(tmp_path, "served:app", "--port", "0", "--workers", "2") as (process, address):
+        assert process.stderr is not None
+        before = workers_of(address)
+        assert str(process.pid).encode() not in before
+        os.kill(int(min(before)), signal.SIGKILL)
+        line = process.stderr.readline()
+        assert line == "WARNING: A worker has ended with -9 and is replaced\n"
+        # The other one serves, or the next one as soon as it can.
+        assert workers_of(address) != {min(before)}
+
+        (tmp_path / "served.py").write_text(APP.replace('scope["scheme"]', '"new"'))
+        process.send_signal(signal.SIGHUP)
+        while urllib.request.urlopen(address).read() != b"new":
+            pass
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert err == ""
+    # One of them was killed.
+    assert out.split().count("startup") == out.split().count("shutdown") + 1
+
+
+def test_workers_end_with_the_program(tmp_path):
+    with command(tmp_path, "served:app", "--port", "0", "--workers", "2") as (process, _):
+        process.kill()
+        # Their ends of the pipe close when they end.
+        out, _ = process.communicate(timeout=20)
+    assert out.split() == ["startup"] * 2 + ["shutdown"] * 2
+
+
+def test_workers_that_do_not_start():
+    done = subprocess.run(
+        [*PROGRAM, "no_such_module:app", "--port", "0", "--workers", "2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no_such_module" in done.stderr
