@@ -38,7 +38,7 @@ format({bad_settings, Sentences}) ->
     [[Sentence, $\n] || Sentence <- Sentences];
 format({no_loop, Name}) ->
     io_lib:format(
-        "no loop is registered as ~tp; py_event_loop:which_loops/0 lists those there are~n", [Name]
+        "no loop is registered as ~tp; py_event_loop:which_loops/0 lists the loops~n", [Name]
     );
 format({no_pool, Name}) ->
     io_lib:format("no pool is registered as ~tp~n", [Name]);
@@ -51,7 +51,7 @@ format({no_reference, remote}) ->
 format({not_distributed, Why}) ->
     io_lib:format("the node cannot connect to peers: ~tp~n", [Why]);
 format({already_started, Pid}) ->
-    io_lib:format("~p has this name already~n", [Pid]);
+    io_lib:format("the name is already registered by ~p~n", [Pid]);
 format(Reason) when is_atom(Reason) ->
     [sentence(Reason), $\n];
 format(Reason) ->

@@ -112,7 +112,7 @@ valid(group, Scope) ->
 valid(default, Default) when is_boolean(Default) ->
     ok;
 valid(Key, Value) ->
-    bad({Key, Value}, "no such option; there are " ++ lists:flatten(lists:join(", ", ?OPTIONS))).
+    bad({Key, Value}, "no such option; the options are " ++ lists:flatten(lists:join(", ", ?OPTIONS))).
 
 valid_waiting(spin, Micros) when ?IS_UP_TO(Micros, 1_000_000) ->
     ok;

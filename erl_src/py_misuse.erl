@@ -8,7 +8,7 @@
 %% ** exception error: bad argument
 %%      in function  py:call/5
 %%         called as py:call(math,sqrt,16,#{},5000)
-%%         *** argument 3: not a list: the arguments of a function stand in one, as [16]
+%%         *** argument 3: not a list: pass the arguments of a function as a list, such as [16]
 %% '''
 %%
 %% The arguments are looked at only when something has raised `badarg'; a right call pays nothing.
@@ -129,11 +129,11 @@ problem(line, Value) ->
 problem(args, Value) when is_list(Value) ->
     wrong_unless(is_proper(Value), "not a proper list");
 problem(args, _) ->
-    {wrong, "not a list: the arguments of a function stand in one, as [16]"};
+    {wrong, "not a list: pass the arguments of a function as a list, such as [16]"};
 problem(kwargs, Value) ->
-    wrong_unless(is_map(Value), "not a map: keyword arguments are one, as #{name => value}");
+    wrong_unless(is_map(Value), "not a map: pass keyword arguments as a map, such as #{name => value}");
 problem(variables, Value) ->
-    wrong_unless(is_map(Value), "not a map: variables are one, as #{name => value}");
+    wrong_unless(is_map(Value), "not a map: pass variables as a map, such as #{name => value}");
 problem(code, Value) ->
     wrong_unless(is_chardata(Value), "not Python code as text: a UTF-8 binary or a string");
 problem(timeout, Value) ->
@@ -233,7 +233,7 @@ option([{Name, Value} | Rest], Kinds) ->
             end;
         #{} ->
             Known = lists:join(", ", [atom_to_list(K) || K <- lists:sort(maps:keys(Kinds))]),
-            {wrong, io_lib:format("no such option: ~0tP; there are ~ts", [Name, 20, Known])}
+            {wrong, io_lib:format("no such option: ~0tP; the options are ~ts", [Name, 20, Known])}
     end.
 
 wrong_unless(true, _Text) -> right;

@@ -77,7 +77,7 @@ valid(limits, Limits) when is_map(Limits) ->
 valid(limits, Limits) ->
     bad({limits, Limits}, "a map with cpu, files, lifetime, max_rss, requests");
 valid(Key, Value) ->
-    bad({Key, Value}, "no such option of a peer; there are args, env, kill_after, limits, settings, start_timeout").
+    bad({Key, Value}, "no such option of a peer; the options are args, env, kill_after, limits, settings, start_timeout").
 
 limit(Name, Value) when Name =:= cpu; Name =:= max_rss; Name =:= requests ->
     is_integer(Value) andalso Value > 0 orelse bad({limits, #{Name => Value}}, "a positive number");
@@ -89,7 +89,7 @@ limit(files, Value) ->
     is_integer(Value) andalso Value >= 64 orelse
         bad({limits, #{files => Value}}, "a number, at least 64");
 limit(Name, Value) ->
-    bad({limits, #{Name => Value}}, "no such limit; there are cpu, files, lifetime, max_rss, requests").
+    bad({limits, #{Name => Value}}, "no such limit; the limits are cpu, files, lifetime, max_rss, requests").
 
 %% The peer's own node checks the value: some are paths of what is to be there.
 setting(Name, Value) ->

@@ -165,7 +165,7 @@ wrong_options_raise(_Config) ->
         {py, call, [math, sqrt, [16], #{}, #{timeout => -1}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{timeout => #{}}], 5, "option timeout: not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{loop => 1}], 5, "option loop: not a loop"},
-        {py, call, [math, sqrt, [16], #{}, #{tiemout => 1}], 5, "no such option: tiemout; there are loop, return, timeout, values"},
+        {py, call, [math, sqrt, [16], #{}, #{tiemout => 1}], 5, "no such option: tiemout; the options are loop, return, timeout, values"},
         {py, call, [math, sqrt, [16], #{}, [{timeout, 1}]], 5, "not a timeout"},
         {py, call, [math, sqrt, [16], #{}, #{values => nil}], 5, "option values: not a map"},
         {py, call, [math, sqrt, [16], #{}, #{values => #{none => ok}}], 5, "option values: option none: none of none, nil, null, undefined"},

@@ -54,8 +54,8 @@ other_reasons_are_sentences(_Config) ->
                 "the application is not running: application:ensure_all_started(erlang_loop) starts "
                 "it\n"},
             {{no_loop, my_lop},
-                "no loop is registered as my_lop; py_event_loop:which_loops/0 lists those there "
-                "are\n"},
+                "no loop is registered as my_lop; py_event_loop:which_loops/0 lists the "
+                "loops\n"},
             {{no_pool, my_pol}, "no pool is registered as my_pol\n"},
             {{bad_option, {thread, mine}, "own or shared"},
                 "wrong option {thread,mine}: own or shared\n"},

@@ -231,7 +231,7 @@ bad_options_raise(_Config) ->
     ],
     %% What the loops do not take.
     ?assertMatch(
-        {error, {bad_option, {no_such, 1}, "no such option; there are " ++ _}},
+        {error, {bad_option, {no_such, 1}, "no such option; the options are " ++ _}},
         py_event_loop_pool:start_link(#{name => my_pool, no_such => 1})
     ),
     ?assertEqual(undefined, whereis(my_pool)),

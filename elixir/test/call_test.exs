@@ -84,7 +84,7 @@ defmodule ErlangLoop.CallTest do
       assert error.message =~ text
     end
 
-    raises.("there is no option :timeuot here; there are :kwargs, :timeout", timeuot: 1)
+    raises.("there is no option :timeuot here; the options are :kwargs, :timeout", timeuot: 1)
     raises.(":timeout is -1, and must be a number of milliseconds or :infinity", timeout: -1)
     raises.(":none is :null, and must be nil or :none", none: :null)
     raises.(":loop is \"a\", and must be a pid or a name", loop: "a")

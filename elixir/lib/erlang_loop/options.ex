@@ -20,7 +20,7 @@ defmodule ErlangLoop.Options do
     Enum.reduce(options, @defaults, fn {key, value}, checked ->
       if key not in known do
         names = Enum.map_join(known, ", ", &inspect/1)
-        raise ArgumentError, "there is no option #{inspect(key)} here; there are #{names}"
+        raise ArgumentError, "there is no option #{inspect(key)} here; the options are #{names}"
       end
 
       {key, value} = valid(key, value)
