@@ -42,10 +42,16 @@ def loop() -> Iterator[ErlangEventLoop]:
         assert caught() == before
 
 
-def caught() -> tuple[str, ...]:
-    """What the process does with signals: those it handles, and those it ignores."""
+def caught() -> dict[str, int]:
+    """What the process does with signals: those it handles, and those it ignores.
+
+    Without the real-time signals that no test sends: the watchdog handles one of them once it has
+    reported a loop, as it does where a busy machine keeps one waiting.
+    """
+    tested = (1 << max(BY_PYTHON)) - 1
     lines = Path("/proc/self/status").read_text().splitlines()
-    return tuple(line for line in lines if line.startswith(("SigCgt", "SigIgn")))
+    masks = dict(line.split() for line in lines if line.startswith(("SigCgt", "SigIgn")))
+    return {name: int(mask, 16) & tested for name, mask in masks.items()}
 
 
 def send(number: int) -> None:
