@@ -16,6 +16,7 @@
 %%   py_relay              runs the requests of other nodes to loops of this one
 %%   py_groups             knows the loops of groups, here and on other nodes
 %%   py_dashboard          serves the web page, if that is wanted
+%%   py_inspect_socket     replies to erlang_loop.inspect of other processes, if that is wanted
 %% '''
 %%
 %% one_for_one, because no process has state that another needs: loops live in the NIF library, a
@@ -78,5 +79,6 @@ init([]) ->
             #{id => py_watchdog, start => {py_watchdog, start_link, []}},
             #{id => py_relay, start => {py_relay, start_link, []}},
             #{id => py_groups, start => {py_groups, start_link, []}},
-            #{id => py_dashboard, start => {py_dashboard, start_link, []}}
+            #{id => py_dashboard, start => {py_dashboard, start_link, []}},
+            #{id => py_inspect_socket, start => {py_inspect_socket, start_link, []}}
         ]}}.

@@ -19,6 +19,8 @@
 -export([loops/0, loop/1, tasks/1, calls/0, streams/0, node/0]).
 -export([last_tasks/1]).
 -export([ps/0, ps/1, tree/0, tree/1]).
+%% For py_inspect_text.
+-export([all_as_text/1, as_text/2]).
 %% A process of its own.
 -export([ask_and_exit/1]).
 
@@ -452,28 +454,45 @@ streams() ->
 %% @doc As {@link ps/1}, for all loops.
 -spec ps() -> ok.
 ps() ->
-    io:put_chars(py_inspect_text:table([{Thread, Tasks} || {#{thread := Thread}, #{tasks := Tasks}} <- all()])).
+    io:put_chars(all_as_text(ps)).
 
 %% @doc Prints a table of the tasks of a loop, as `python -m asyncio ps' does.
 -spec ps(which()) -> ok | {error, {no_loop, which()} | timeout}.
 ps(Which) ->
-    maybe_print(Which, fun(#{thread := Thread}, #{tasks := Tasks}) -> py_inspect_text:table([{Thread, Tasks}]) end).
+    maybe_print(as_text(ps, Which)).
 
 %% @doc As {@link tree/1}, for all loops that have tasks.
 -spec tree() -> ok.
 tree() ->
-    io:put_chars([[title(Loop, Listed), py_inspect_text:tree(Tasks)] || {Loop, #{tasks := [_ | _] = Tasks} = Listed} <- all()]).
+    io:put_chars(all_as_text(tree)).
 
 %% @doc Prints which task of a loop awaits which, as `python -m asyncio pstree' does.
 -spec tree(which()) -> ok | {error, {no_loop, which()} | timeout}.
 tree(Which) ->
-    maybe_print(Which, fun(_, #{tasks := Tasks}) -> py_inspect_text:tree(Tasks) end).
+    maybe_print(as_text(tree, Which)).
 
-maybe_print(Which, Text) ->
+maybe_print({ok, Text}) -> io:put_chars(Text);
+maybe_print({error, Reason}) -> {error, Reason}.
+
+%% @private
+-spec all_as_text(ps | tree) -> unicode:chardata().
+all_as_text(ps) ->
+    py_inspect_text:table([{Thread, Tasks} || {#{thread := Thread}, #{tasks := Tasks}} <- all()]);
+all_as_text(tree) ->
+    [[title(Loop, Listed), py_inspect_text:tree(Tasks)] || {Loop, #{tasks := [_ | _] = Tasks} = Listed} <- all()].
+
+%% @private
+-spec as_text(ps | tree, which()) -> {ok, unicode:chardata()} | {error, {no_loop, which()} | timeout}.
+as_text(What, Which) ->
     case {loop(Which), tasks(Which)} of
-        {{ok, Loop}, {ok, Listed}} -> io:put_chars(Text(Loop, Listed));
-        {{error, Reason}, _} -> {error, Reason};
-        {_, {error, Reason}} -> {error, Reason}
+        {{ok, #{thread := Thread}}, {ok, #{tasks := Tasks}}} when What =:= ps ->
+            {ok, py_inspect_text:table([{Thread, Tasks}])};
+        {{ok, _}, {ok, #{tasks := Tasks}}} ->
+            {ok, py_inspect_text:tree(Tasks)};
+        {{error, Reason}, _} ->
+            {error, Reason};
+        {_, {error, Reason}} ->
+            {error, Reason}
     end.
 
 %% Loops that end meanwhile, or whose tasks were never listed, are left out.

@@ -3,7 +3,7 @@
 %% print. See `py_inspect:ps/1' and `py_inspect:tree/1'.
 -module(py_inspect_text).
 
--export([table/1, tree/1, lint/1]).
+-export([table/1, tree/1, lint/1, reply/1]).
 
 -type task() :: py_inspect:task().
 -type by_id() :: #{pos_integer() => task()}.
@@ -152,6 +152,60 @@ said(never_awaited) -> "coroutine was never awaited";
 said(never_retrieved) -> "exception was never retrieved";
 said(no_demand) -> "stream without demand";
 said(near_limit) -> "near its limit of requests".
+
+%% @doc The reply to a command of `py_inspect_socket': its name, and of `ps' and `pstree' perhaps the
+%% number or name of a loop.
+-spec reply(binary()) -> {ok | error, unicode:chardata()}.
+reply(Line) ->
+    case binary:split(Line, <<" ">>, [global]) of
+        [<<"ps">>] -> {ok, py_inspect:all_as_text(ps)};
+        [<<"pstree">>] -> {ok, py_inspect:all_as_text(tree)};
+        [<<"ps">>, Loop] -> of_loop(ps, which(Loop));
+        [<<"pstree">>, Loop] -> of_loop(tree, which(Loop));
+        [<<"loops">>] -> {ok, [loop_line(Loop) || Loop <- py_inspect:loops()]};
+        [<<"calls">>] -> {ok, [terms_line(Call) || Call <- py_inspect:calls()]};
+        [<<"streams">>] -> {ok, [terms_line(Stream) || Stream <- py_inspect:streams()]};
+        [<<"lints">>] -> {ok, [[lint(Lint), $\n] || Lint <- py_lint:find()]};
+        [<<"node">>] -> {ok, terms_line(py_inspect:node())};
+        [<<"metrics">>] -> {ok, py_metrics:prometheus()};
+        _ -> {error, "there is no such command\n"}
+    end.
+
+%% A name that no process has creates no atom.
+which(Text) ->
+    try
+        binary_to_integer(Text)
+    catch
+        error:badarg ->
+            try
+                binary_to_existing_atom(Text)
+            catch
+                error:_ -> none
+            end
+    end.
+
+of_loop(_, Number) when is_integer(Number), (Number < 1 orelse Number >= 1 bsl 64) -> {error, "there is no such loop\n"};
+of_loop(What, Which) ->
+    case py_inspect:as_text(What, Which) of
+        {ok, Text} -> {ok, Text};
+        {error, timeout} -> {error, "the loop does not reply, and its tasks were never listed before\n"};
+        {error, _} -> {error, "there is no such loop\n"}
+    end.
+
+loop_line(#{id := Id, name := Name, state := State, stack := Stack, lag := Lag, unanswered := Open, fds := Fds, timers := Timers}) ->
+    #{p50_us := Half, p99_us := Most, longest_us := Longest} = Lag,
+    Called = case Name of undefined -> "-"; _ -> io_lib:format("~tw", [Name]) end,
+    [
+        io_lib:format("~b ~ts ~w, turns of ~w us (half), ~w us (99 %), ~w us (longest); ~b requests, ~b fds, ~b timers", [
+            Id, Called, State, Half, Most, Longest, Open, Fds, Timers
+        ]),
+        [[" at ", frame(Frame)] || Frame <- lists:sublist(Stack, 1)],
+        $\n
+    ].
+
+terms_line(Map) ->
+    Pairs = [io_lib:format("~tw ~0tP", [Key, Value, 30]) || {Key, Value} <- lists:sort(maps:to_list(Map))],
+    [one_line(lists:join("; ", Pairs)), $\n].
 
 -spec by_id([task()]) -> by_id().
 by_id(Tasks) ->

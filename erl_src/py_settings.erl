@@ -66,6 +66,7 @@ table() ->
         {stuck_after, 1000, {integer_or_infinity, 1}, application},
         {stuck_policy, report, {one_of, [report, interrupt, restart]}, application},
         {dashboard, undefined, dashboard, application},
+        {inspect_socket, false, boolean, application},
         {redirect_output, true, boolean, application},
         {logging, true, boolean, application},
         {logging_queue, 10_000, {integer, 0}, application},

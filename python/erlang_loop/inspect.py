@@ -1,7 +1,8 @@
 """The tasks of a loop: where each one waits, who awaits it, which Erlang process it works for.
 
 `tasks()` is for Python; `_list_tasks` is called by `native/py_nif/src/loops/task_list.rs`, for
-`py_inspect`, and `cancel` by `py_dashboard_view`.
+`py_inspect`, and `cancel` by `py_dashboard_view`. As a program (`-m erlang_loop.inspect`) it shows
+what another node does, see `attach.py`.
 """
 
 from __future__ import annotations
@@ -270,3 +271,9 @@ def _crossing(task: Task) -> tuple[Any, ...]:
         task.age_is_exact,
         int(task.waits * 1000),
     )
+
+
+if __name__ == "__main__":
+    from .attach import main
+
+    sys.exit(main())
