@@ -88,7 +88,7 @@ find(Options) ->
 watch(Ms) ->
     watch(Ms, #{}).
 
-%% @doc As {@link find/1}, and watches the turns of all loops for this many milliseconds:
+%% @doc As {@link find/1}, and watches the turns of all loops for `Ms' milliseconds meanwhile:
 %% of each line that does not yield, the longest time.
 -spec watch(Ms :: pos_integer(), options()) -> [lint()].
 watch(Ms, Options) when is_integer(Ms), Ms > 0, Ms =< 600_000 ->
