@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 from bench import baseline, checking, load_client, native, page, plot, servers, store
 from bench.contenders import BARE, ROOT
 from bench.registry import CASES, Budget, Case
-from bench.rounds import Plan, Results, take
+from bench.rounds import Plan, take
 
 PAGE = ROOT / "bench" / "README.md"
 PLOT = PAGE.with_name(page.PLOT)
@@ -40,9 +39,6 @@ def options(words: list[str]) -> argparse.Namespace:
         "--baseline", type=Path, default=baseline.FILE, help="another file than baseline.json"
     )
     parser.add_argument("--in-node", action="store_true", help="all loops inside a node")
-    parser.add_argument(
-        "--unkind-malloc", action="store_true", help="MALLOC_MMAP_THRESHOLD_=131072 for all"
-    )
     return parser.parse_args(words)
 
 
@@ -76,7 +72,6 @@ def planned(asked: argparse.Namespace, default: frozenset[str] | None = None) ->
         budget=Budget(asked.seconds or seconds, asked.scale),
         contenders=wanted,
         in_node=asked.in_node,
-        unkind_malloc=asked.unkind_malloc,
     )
 
 
@@ -87,18 +82,12 @@ def tell(line: str) -> None:
 def measure(asked: argparse.Namespace) -> int:
     cases = chosen(asked.only, asked.full)
     plan = planned(asked)
-    plain = not (asked.only or asked.loops or asked.in_node or asked.unkind_malloc)
+    plain = not (asked.only or asked.loops or asked.in_node)
     complete = plain and asked.scale == 1
     with servers.running(any(case.group == "stacks" for case in cases)):
         results = take(cases, plan, tell)
     core = native.measure(seconds=1 if asked.full else 0.2) if complete else {}
-    servers_only = [case for case in cases if case.group == "network"]
-    unkind = (
-        take(servers_only, replace(plan, unkind_malloc=True), tell)
-        if complete and asked.full
-        else Results()
-    )
-    run = store.Run(results, plan, _command(asked), core, unkind)
+    run = store.Run(results, plan, _command(asked), core)
     if complete:
         store.save(run)
         write_page(run)

@@ -15,7 +15,7 @@ def _prime_malloc() -> None:
 
     Some loops read into a new object of 256 KiB each time. Until a program has once freed a block
     of that size, each is an mmap and a munmap. So all contenders start in the state that is
-    fast for those loops; `--unkind-malloc` forces the other one.
+    fast for those loops.
     """
     bytearray(8 * 1024 * 1024)
 

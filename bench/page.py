@@ -52,8 +52,7 @@ The client is a native single-threaded program on epoll, in a process of its own
 program). `bare` is an echo server in Rust without any loop: the limit of this machine. CPU is
 that of the server's whole process, in a node including the VM's threads. Some loops read each
 message into a new object of 256 KiB. Whether that is fast depends on what the process has
-allocated and freed before: all start in the state in which it is fast (`bench/run
---unkind-malloc` selects the other one)."""
+allocated and freed before: all start in the state in which it is fast."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], right_from: int = 1) -> list[str]:
@@ -100,7 +99,6 @@ def write(run: Run) -> str:
     for group in LOOP_GROUPS:
         lines += _loops(results, group)
     lines += _early(results)
-    lines += _unkind(run.unkind)
     lines += _cpu(results)
     lines += _named(results, "front_ends", FRONT_ENDS)
     lines += _named(results, "serving", SERVERS)
@@ -124,8 +122,6 @@ def _opening(run: Run) -> str:
         text += f" Meanwhile other programs used {share:.0%} of the machine's CPU time (median)."
     if plan.in_node:
         text += " All loops ran in a node."
-    if plan.unkind_malloc:
-        text += " malloc mapped large blocks (MALLOC_MMAP_THRESHOLD_=131072)."
     return text
 
 
@@ -220,19 +216,6 @@ def _early(results: Results) -> list[str]:
 def _most_early(results: Results, case: Case, contender: str) -> float | None:
     found = [sample.more.get("early_us") for sample in samples(results, case.name, contender)]
     return max((value for value in found if value is not None), default=None)
-
-
-def _unkind(results: Results) -> list[str]:
-    if not results.samples:
-        return []
-    return [
-        "## The same with a different malloc state",
-        "",
-        "`MALLOC_MMAP_THRESHOLD_=131072`: malloc maps each large block, as in a program that has "
-        "never freed one.",
-        "",
-        *_loops(results, "network")[2:],
-    ]
 
 
 def _cpu(results: Results) -> list[str]:

@@ -99,12 +99,10 @@ def _read(output: str, errors: str, code: int) -> Result:
     return Failure(f"ended with {code}: {last}")
 
 
-def environment(unkind_malloc: bool) -> dict[str, str]:
+def environment() -> dict[str, str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     env.pop("PYTHONASYNCIODEBUG", None)
     env.pop("PYTHONDEVMODE", None)
-    if unkind_malloc:
-        env["MALLOC_MMAP_THRESHOLD_"] = str(128 * 1024)
     return env
 
 
@@ -115,7 +113,6 @@ class Plan:
     #: Names of contenders; a case's others are left out.
     contenders: frozenset[str]
     in_node: bool = False
-    unkind_malloc: bool = False
 
 
 def contenders_of(case: Case, plan: Plan) -> list[str]:
@@ -129,7 +126,7 @@ def take(
     """All rounds. `tell` is called with each line; samples are added to `results`, if passed."""
     cases = list(cases)
     results = results or Results()
-    env = environment(plan.unkind_malloc)
+    env = environment()
     for number in range(plan.rounds):
         for case in cases:
             names = contenders_of(case, plan)

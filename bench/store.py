@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ class Run:
     command: str
     #: The core's own benchmarks.
     native: dict[str, float]
-    #: The servers once more, with malloc in the other state (conditions.py).
-    unkind: Results = field(default_factory=Results)
 
 
 def save(run: Run, path: Path = FILE) -> None:
@@ -38,8 +36,7 @@ def load(path: Path = FILE) -> Run:
     plan = content["plan"]
     plan["budget"] = Budget(**plan["budget"])
     plan["contenders"] = frozenset(plan["contenders"])
-    results, unkind = _results(content["results"]), _results(content["unkind"])
-    return Run(results, Plan(**plan), content["command"], content["native"], unkind)
+    return Run(_results(content["results"]), Plan(**plan), content["command"], content["native"])
 
 
 def _results(content: dict[str, Any]) -> Results:

@@ -245,7 +245,7 @@ def test_plot_is_a_picture():
 def test_samples_are_kept(tmp_path):
     measured = results([200], [100])
     measured.add("call_soon_chain", "rloop", Failure("it hung"))
-    run = store.Run(measured, PLAN, "make bench", {"push": 12.5}, results([1], [2]))
+    run = store.Run(measured, PLAN, "make bench", {"push": 12.5})
     store.save(run, tmp_path / "results.json")
     assert store.load(tmp_path / "results.json") == run
 
