@@ -13,6 +13,7 @@
     structs_as_documented/1,
     encoders_as_documented/1,
     numpy_as_documented/1,
+    arrays_that_nothing_writes_to_are_shared/1,
     refused_terms_as_documented/1,
     refused_values_as_documented/1,
     random_terms_come_back/1,
@@ -22,7 +23,7 @@
     limits_are_settings/1
 ]).
 %% Called in the other node.
--export([small_limits/0]).
+-export([small_limits/0, arrays/0]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -50,6 +51,66 @@ numpy_as_documented(_Config) ->
         none -> {skip, "there is no .venv with numpy"};
         {ok, _} -> there(fun() -> documented("### numpy", 11) end)
     end.
+
+%% Is the memory of the binary that of the array? And if not, was it right to copy?
+arrays_that_nothing_writes_to_are_shared(_Config) ->
+    case project:venv() of
+        none -> {skip, "there is no .venv with numpy"};
+        {ok, Venv} -> called:in_node([{venv, Venv}], arrays, ?MODULE)
+    end.
+
+arrays() ->
+    ok = py:exec([
+        "import numpy, weakref\n",
+        "def address(array): return array.__array_interface__['data'][0]\n",
+        "def note(array):\n    global noted\n    noted = address(array)\n    return array\n",
+        "def new(count=10_000): return note(numpy.arange(float(count)))\n",
+        "def read_only(array):\n    array.flags.writeable = False\n    return array\n",
+        "def cached(array):\n    cache['a'] = array\n    return array\n",
+        "cache = weakref.WeakValueDictionary()\n",
+        "kept, fixed = new(), read_only(new())\n",
+        "lists = [new()]\n",
+        "class Sub(numpy.ndarray): pass\n"
+    ]),
+    Shared = [
+        "new()", "note(new().reshape(100, 100))", "new()[:9_000]", "note(fixed)", "note(fixed[10:])",
+        "note(numpy.frombuffer(bytes(100_000), dtype='u1'))", "note(back)",
+        "note(numpy.frombuffer(back_view, dtype='f8'))"
+    ],
+    Copied = [
+        "note(kept)", "note(kept[:])", "note(read_only(kept[:]))", "note(lists[0])", "cached(new())",
+        "new()[:1_000]", "new(30_000)[:10_000]", "new()[::-1]", "note(new().view(Sub))",
+        "note(numpy.frombuffer(bytearray(100_000), dtype='u1'))"
+    ],
+    {ok, {ndarray, _, _, Own} = Back} = py:call(erlang_loop_shell, new, []),
+    Variables = #{back => Back, back_view => {view, Own}},
+    IsShared = fun(Code, Take) ->
+        %% The function returns before the conversion begins.
+        Function = ["def result(back, back_view): return ", Code, "\n"],
+        ok = py:exec(Function),
+        {ok, Result} = py:call(erlang_loop_shell, result, [], Variables),
+        {ndarray, _, _, Binary} = Take(Result),
+        py:eval("address(numpy.frombuffer(view, 'u1')) == noted", #{view => {view, Binary}})
+    end,
+    Itself = fun(Array) -> Array end,
+    ?assertEqual([], [Code || Code <- Shared, IsShared(Code, Itself) =/= {ok, true}]),
+    ?assertEqual([], [Code || Code <- Copied, IsShared(Code, Itself) =/= {ok, false}]),
+    %% In containers that the function has built.
+    ?assertEqual({ok, true}, IsShared("[1, new()]", fun([1, Array]) -> Array end)),
+    ?assertEqual({ok, true}, IsShared("{'a': ({1: new()},)}", fun(#{<<"a">> := {#{1 := Array}}}) -> Array end)),
+    ?assertEqual({ok, false}, IsShared("lists", fun([Array]) -> Array end)),
+    ?assertEqual({ok, false}, IsShared("[lists[0]] * 2", fun([Array, Array]) -> Array end)),
+    %% A copy does not change with the array.
+    {ok, {ndarray, _, _, Before}} = py:eval("kept"),
+    Kept = binary:copy(Before),
+    ok = py:exec("kept += 1"),
+    ?assertEqual(Kept, Before),
+    %% A shared array lives as long as its binary.
+    {ok, {ndarray, _, _, Last}} = py:call(erlang_loop_shell, new, []),
+    Expected = << <<(float(N)):64/float-little>> || N <- lists:seq(0, 9_999) >>,
+    ok = py:exec("import gc\ngc.collect()\n[new() for _ in range(100)]"),
+    ?assertEqual(Expected, Last),
+    ok.
 
 documented(Heading, AtLeast) ->
     Rows = rows(Heading),

@@ -147,6 +147,18 @@ def test_arrays_come_in_again(value: Any, transposed: bool) -> None:
     assert _echo(back).tobytes() == value.tobytes()
 
 
+class NotATime(datetime.datetime):
+    """As pandas' NaT: a datetime that does not equal itself."""
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+
+def test_a_datetime_that_is_no_time() -> None:
+    with pytest.raises(ConversionError, match=r"value\[1\]: Erlang has no value for .*NotATime"):
+        _echo([1, NotATime(1, 1, 1)])
+
+
 def test_an_array_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     value = [(Atom("ndarray"), "u1", (2,), "ab")]
     monkeypatch.setitem(sys.modules, "numpy", None)

@@ -19,6 +19,7 @@ use super::{MAX_DEPTH, atoms, bit_string, integers, limits};
 use crate::atoms as names;
 use crate::beam::terms;
 use crate::beam::terms::Word;
+use crate::cpython::objects::arrays::{self, Held};
 use crate::cpython::objects::shared_bytes;
 
 /// A value is checked for containing itself each time it is this much deeper: a wide one would
@@ -31,19 +32,21 @@ const LONGEST_TUPLE: usize = (1 << 24) - 1;
 
 /// Converts `value` into a term of `env`.
 pub fn to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
-    with_options(env, value, ValueOptions::default())
+    with_options(env, value, ValueOptions::default(), 0)
 }
 
 fn with_options<'a>(
     env: Env<'a>,
     value: &Bound<'_, PyAny>,
     options: ValueOptions,
+    held: Held,
 ) -> Result<Term<'a>, ConvertError> {
-    match open(env, value, options, 0).map_err(|error| error.within("result"))? {
+    let known = Known { held, stand_ins: 0 };
+    match open(env, value, options, known).map_err(|error| error.within("result"))? {
         Opened::Leaf(term) => Ok(term),
         Opened::Inside(frame) => match walk(env, frame, options, Garbage::Refused)? {
             Some(term) => Ok(term),
-            None => via_scratch(env, value, options),
+            None => via_scratch(env, value, options, known),
         },
     }
 }
@@ -56,7 +59,8 @@ pub fn result_to_term<'a>(
 ) -> Result<Term<'a>, ConvertError> {
     match options.returned {
         Returned::Reference => Ok(PythonObject::refer(value).encode(env)),
-        Returned::Value | Returned::Each => with_options(env, value, options.values),
+        // The caller of this function has the one reference of the result.
+        Returned::Value | Returned::Each => with_options(env, value, options.values, 1),
     }
 }
 
@@ -66,9 +70,10 @@ fn via_scratch<'a>(
     env: Env<'a>,
     value: &Bound<'_, PyAny>,
     options: ValueOptions,
+    known: Known,
 ) -> Result<Term<'a>, ConvertError> {
     OwnedEnv::new().run(|scratch| {
-        match open(scratch, value, options, 0).map_err(|error| error.within("result"))? {
+        match open(scratch, value, options, known).map_err(|error| error.within("result"))? {
             Opened::Leaf(term) => Ok(term.in_env(env)),
             Opened::Inside(frame) => {
                 let term = walk(scratch, frame, options, Garbage::Accepted)?;
@@ -111,6 +116,14 @@ enum Garbage {
     Accepted,
 }
 
+/// What the conversion knows of a value before it looks at it.
+#[derive(Clone, Copy)]
+struct Known {
+    held: Held,
+    /// How many objects it stands for: an Enum, whose value was an Enum.
+    stand_ins: usize,
+}
+
 enum Opened<'a, 'py> {
     Leaf(Term<'a>),
     Inside(Frame<'py>),
@@ -121,6 +134,8 @@ struct Frame<'py> {
     object: Bound<'py, PyAny>,
     shape: Shape,
     children: Children<'py>,
+    /// The references to a child: of the container, of `children` and of the walk.
+    held: Held,
     /// How many children have been taken.
     taken: usize,
     /// Where its terms begin in [`Walk::words`].
@@ -154,7 +169,7 @@ fn open<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
     options: ValueOptions,
-    stand_ins: usize,
+    known: Known,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     Ok(Opened::Leaf(
         if let Ok(text) = value.cast_exact::<PyString>() {
@@ -168,11 +183,21 @@ fn open<'a, 'py>(
         } else if let Ok(number) = value.cast_exact::<PyFloat>() {
             float(env, number.value(), options)?
         } else if let Ok(list) = value.cast_exact::<PyList>() {
-            return Ok(inside(value, Shape::List, Children::List(list.clone())));
+            return Ok(inside(
+                value,
+                Shape::List,
+                Children::List(list.clone()),
+                known.held,
+            ));
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
+            return Ok(inside(
+                value,
+                Shape::Tuple,
+                Children::Tuple(tuple.clone()),
+                known.held,
+            ));
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            return Ok(inside(value, Shape::Map, items(dict)));
+            return Ok(inside(value, Shape::Map, items(dict), known.held));
         } else if let Ok(bytes) = value.cast_exact::<PyBytes>() {
             shared_bytes::of_bytes(env, bytes)
         } else if value.get_type().is(atoms::class(value.py())?) {
@@ -182,7 +207,7 @@ fn open<'a, 'py>(
         } else if let Ok(reference) = value.cast_exact::<Ref>() {
             reference.get().in_env(env)
         } else {
-            return open_other(env, value, options, stand_ins);
+            return open_other(env, value, options, known);
         },
     ))
 }
@@ -192,10 +217,10 @@ fn open_other<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
     options: ValueOptions,
-    stand_ins: usize,
+    known: Known,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
     if let Some(encoded) = converters::encode(value)? {
-        return instead(env, value, &encoded, options, stand_ins);
+        return instead(env, value, &encoded, options, known);
     }
     Ok(Opened::Leaf(if let Ok(port) = value.cast_exact::<Port>() {
         port.get().in_env(env)
@@ -209,11 +234,11 @@ fn open_other<'a, 'py>(
         return open_subclass(env, value, options);
     } else {
         // Before subclasses: an Enum or a dataclass can be one of int, str or dict too.
-        match outgoing::find(env, value)? {
+        match outgoing::find(env, value, known.held)? {
             Rare::Term(term) => term,
-            Rare::Instead(other) => return instead(env, value, &other, options, stand_ins),
+            Rare::Instead(other) => return instead(env, value, &other, options, known),
             Rare::Fields(fields) => {
-                return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
+                return Ok(inside(value, Shape::Fields, Children::Taken(fields), 0));
             }
             Rare::Unknown => return open_subclass(env, value, options),
         }
@@ -226,10 +251,14 @@ fn instead<'a, 'py>(
     value: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,
     options: ValueOptions,
-    stand_ins: usize,
+    known: Known,
 ) -> Result<Opened<'a, 'py>, ConvertError> {
-    match stand_ins < 8 {
-        true => open(env, other, options, stand_ins + 1),
+    let known = Known {
+        held: 1,
+        stand_ins: known.stand_ins + 1,
+    };
+    match known.stand_ins <= 8 {
+        true => open(env, other, options, known),
         false => Err(unknown(value)),
     }
 }
@@ -246,22 +275,27 @@ fn open_subclass<'a, 'py>(
     } else if let Ok(number) = value.cast::<PyFloat>() {
         float(env, number.value(), options)?
     } else if let Ok(list) = value.cast::<PyList>() {
-        return Ok(inside(value, Shape::List, Children::List(list.clone())));
+        return Ok(inside(value, Shape::List, Children::List(list.clone()), 0));
     } else if let Ok(tuple) = value.cast::<PyTuple>() {
         if options.namedtuple_maps
             && let Some(fields) = outgoing::namedtuple_fields(tuple)?
         {
-            return Ok(inside(value, Shape::Fields, Children::Taken(fields)));
+            return Ok(inside(value, Shape::Fields, Children::Taken(fields), 0));
         }
-        return Ok(inside(value, Shape::Tuple, Children::Tuple(tuple.clone())));
+        return Ok(inside(
+            value,
+            Shape::Tuple,
+            Children::Tuple(tuple.clone()),
+            0,
+        ));
     } else if let Ok(dict) = value.cast::<PyDict>() {
-        return Ok(inside(value, Shape::Map, items(dict)));
+        return Ok(inside(value, Shape::Map, items(dict), 0));
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         shared_bytes::of_bytes(env, bytes)
     } else if value.cast::<PySet>().is_ok() {
-        return Ok(inside(value, Shape::Set, members(value)?));
+        return Ok(inside(value, Shape::Set, members(value)?, 0));
     } else if value.cast::<PyFrozenSet>().is_ok() {
-        return Ok(inside(value, Shape::FrozenSet, members(value)?));
+        return Ok(inside(value, Shape::FrozenSet, members(value)?, 0));
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
         shared_bytes::of_bytearray(env, bytes)
     } else if value.cast::<PyMemoryView>().is_ok() {
@@ -343,8 +377,16 @@ fn inside<'a, 'py>(
     object: &Bound<'py, PyAny>,
     shape: Shape,
     children: Children<'py>,
+    held: Held,
 ) -> Opened<'a, 'py> {
+    // `children` may refer to the container, and those that were taken are in a Vec.
+    let (own, of_child) = match &children {
+        Children::List(_) | Children::Tuple(_) => (1, 2),
+        Children::Taken(_) => (0, 3),
+    };
+    let is_sole = held > 0 && arrays::references(object) == held + own;
     Opened::Inside(Frame {
+        held: if is_sole { of_child } else { 0 },
         object: object.clone(),
         shape,
         children,
@@ -378,8 +420,12 @@ impl<'a, 'py> Walk<'a, 'py> {
                 .frames
                 .last_mut()
                 .expect("pushed above, popped with a return");
+            let known = Known {
+                held: frame.held,
+                stand_ins: 0,
+            };
             let term = match frame.next() {
-                Some(value) => match open(self.env, &value, self.options, 0)? {
+                Some(value) => match open(self.env, &value, self.options, known)? {
                     Opened::Leaf(term) => term,
                     Opened::Inside(inner) => {
                         if self.garbage == Garbage::Refused && inner.leaves_garbage() {

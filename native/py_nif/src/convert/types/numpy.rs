@@ -4,7 +4,7 @@
 use pyo3::exceptions::PySyntaxError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyTuple, PyType};
 use rustler::{Encoder, Env, Term};
 
 use super::super::error::{ConvertError, shortened};
@@ -13,6 +13,7 @@ use super::incoming::impossible;
 use super::outgoing::{Rare, stand_in};
 use crate::atoms;
 use crate::beam::terms::{self, Elements};
+use crate::cpython::objects::arrays::{self, Held};
 use crate::cpython::objects::shared_bytes;
 
 /// Looks for numpy each time, because it can be imported at any time; values of its types cannot
@@ -20,6 +21,7 @@ use crate::cpython::objects::shared_bytes;
 pub fn find<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
+    held: Held,
 ) -> Result<Rare<'a, 'py>, ConvertError> {
     static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
@@ -36,12 +38,22 @@ pub fn find<'a, 'py>(
         return stand_in(value, value.call_method0("item")?);
     }
     if class.is_subclass(&array)? {
-        return Ok(Rare::Term(to_term(env, value)?));
+        return Ok(Rare::Term(to_term(
+            env,
+            value,
+            array.cast().map_err(PyErr::from)?,
+            held,
+        )?));
     }
     Ok(Rare::Unknown)
 }
 
-fn to_term<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+fn to_term<'a>(
+    env: Env<'a>,
+    array: &Bound<'_, PyAny>,
+    class: &Bound<'_, PyType>,
+    held: Held,
+) -> Result<Term<'a>, ConvertError> {
     let dtype = array.getattr("dtype")?;
     // Objects would be sent as pointers; fields and masks would be lost.
     if dtype.getattr("hasobject")?.is_truthy()?
@@ -56,11 +68,13 @@ fn to_term<'a>(env: Env<'a>, array: &Bound<'_, PyAny>) -> Result<Term<'a>, Conve
     let kind: String = dtype.getattr("str")?.extract()?;
     let shape: Vec<u64> = array.getattr("shape")?.extract()?;
     let shape: Vec<_> = shape.iter().map(|size| size.encode(env).into()).collect();
-    let bytes = array
-        .call_method0("tobytes")?
-        .cast_into::<PyBytes>()
-        .map_err(PyErr::from)?;
-    let binary = shared_bytes::of_bytes(env, &bytes);
+    let binary = match arrays::shared(env, array, class, held)? {
+        Some(binary) => binary,
+        None => {
+            let bytes = array.call_method0("tobytes")?;
+            shared_bytes::of_bytes(env, bytes.cast().map_err(PyErr::from)?)
+        }
+    };
     Ok((atoms::ndarray(), kind, terms::tuple(env, &shape), binary).encode(env))
 }
 

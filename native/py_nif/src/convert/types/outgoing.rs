@@ -15,6 +15,7 @@ use super::super::error::{ConvertError, type_name};
 use super::super::{channels, integers, limits};
 use super::numpy;
 use crate::atoms;
+use crate::cpython::objects::arrays::Held;
 use crate::cpython::objects::shared_bytes;
 
 pub enum Rare<'a, 'py> {
@@ -29,6 +30,7 @@ pub enum Rare<'a, 'py> {
 pub fn find<'a, 'py>(
     env: Env<'a>,
     value: &Bound<'py, PyAny>,
+    held: Held,
 ) -> Result<Rare<'a, 'py>, ConvertError> {
     let py = value.py();
     let class = value.get_type();
@@ -39,6 +41,12 @@ pub fn find<'a, 'py>(
         return Ok(Rare::Fields(fields(value)?));
     }
     if let Ok(moment) = value.cast::<PyDateTime>() {
+        // pandas' NaT is a datetime of the year 1 for C, and nan for Python.
+        if !value.is_exact_instance_of::<PyDateTime>() && value.ne(value)? {
+            let class = type_name(value);
+            let text = format!("Erlang has no value for {class}, which is no time; send None");
+            return Err(ConvertError::refused(text));
+        }
         return Ok(Rare::Term(datetime(env, moment)?));
     }
     if let Ok(date) = value.cast::<PyDate>() {
@@ -66,7 +74,7 @@ pub fn find<'a, 'py>(
     if class.is_subclass(uuid_class(py)?)? {
         return Ok(Rare::Term(tagged_text(env, atoms::uuid(), value)?));
     }
-    match numpy::find(env, value)? {
+    match numpy::find(env, value, held)? {
         Rare::Unknown => find_rarer(env, value, &class),
         found => Ok(found),
     }

@@ -3,11 +3,12 @@
 //! | module | contents |
 //! |---|---|
 //! | [`slots`] | slots of types, the code of functions, attributes |
-//! | [`buffers`], [`shared_bytes`] | memory of Python's objects, and of Erlang's binaries |
+//! | [`buffers`], [`shared_bytes`], [`arrays`] | memory of Python's objects, and of Erlang's binaries |
 //! | [`socket_object`] | the fd of a socket object |
 //! | [`finalizer`] | `__del__` |
 //! | [`collector`], [`release`] | pausing the garbage collector; dropping objects without the GIL |
 
+pub mod arrays;
 pub mod buffers;
 pub mod collector;
 pub mod finalizer;

@@ -1,4 +1,4 @@
-//! Large binaries without a copy: the binary shares the memory of Python's immutable object.
+//! Large binaries without a copy: the binary shares the memory of Python's object.
 #![allow(unsafe_code)]
 
 use pyo3::prelude::*;
@@ -11,9 +11,9 @@ use crate::beam::resource::{Ref, Resource, TypeCell};
 use crate::beam::terms;
 
 /// Below this size a copy is cheaper than keeping the object alive.
-const SHARED_FROM: usize = 64 << 10;
+pub const SHARED_FROM: usize = 64 << 10;
 
-/// The bytes or str whose memory a binary uses.
+/// The bytes, str or array whose memory a binary uses.
 pub struct SharedBytes(Py<PyAny>);
 
 impl Resource for SharedBytes {
@@ -66,12 +66,24 @@ pub fn of_bytearray<'a>(env: Env<'a>, value: &Bound<'_, PyByteArray>) -> Term<'a
 unsafe fn binary<'a>(env: Env<'a>, owner: &Bound<'_, PyAny>, bytes: &[u8]) -> Term<'a> {
     match bytes.len() {
         0..SHARED_FROM => copied(env, bytes),
-        size => {
-            let owner = Ref::new(SharedBytes(owner.clone().unbind()));
-            // SAFETY: the caller's promise, and the resource keeps the object alive.
-            unsafe { terms::binary_of(env, &owner, bytes.as_ptr(), size) }
-        }
+        // SAFETY: the caller's promise.
+        size => unsafe { of_memory(env, owner, bytes.as_ptr(), size) },
     }
+}
+
+/// The binary of this memory, whatever its size.
+///
+/// # Safety
+/// `bytes` must be `size` bytes of `owner` that do not change while `owner` lives.
+pub unsafe fn of_memory<'a>(
+    env: Env<'a>,
+    owner: &Bound<'_, PyAny>,
+    bytes: *const u8,
+    size: usize,
+) -> Term<'a> {
+    let owner = Ref::new(SharedBytes(owner.clone().unbind()));
+    // SAFETY: the caller's promise, and the resource keeps the object alive.
+    unsafe { terms::binary_of(env, &owner, bytes, size) }
 }
 
 #[inline]
