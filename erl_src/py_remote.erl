@@ -134,8 +134,7 @@ begin_request(_Proxy, {with, #{return := ref}, _}) ->
 begin_request(_Proxy, {with, #{namespace := _}, _}) ->
     {error, {no_reference, remote}};
 begin_request(Proxy, Call) ->
-    ok = well_formed(Call),
-    case find(Proxy) of
+    case find(Proxy, Call) of
         {ok, #py_remote{agent = Agent, monitored = Monitored} = Request} ->
             %% The receive below and the caller's skip what is in the mailbox already.
             Token = monitor(process, Monitored, [{alias, reply_demonitor}]),
@@ -217,10 +216,17 @@ down(_, _) ->
 lost(noconnection) -> {peer_down, noconnection};
 lost(_) -> loop_down.
 
+%% Where the loop is that can run this call. An object of which a method is called is in this node.
+find(Proxy, {with, Options, Call}) when is_map(Options) ->
+    find(Proxy, Call);
+find(_Proxy, {_, Object, _, _, _}) when is_reference(Object) ->
+    _ = py_nif:object_type(Object),
+    {error, {no_reference, remote}};
+find(Proxy, Call) ->
+    ok = well_formed(Call),
+    find(Proxy).
+
 %% What can be seen at once raises here, as for a local loop; the agent checks the rest.
-well_formed({with, Options, Call}) ->
-    is_map(Options) orelse error(badarg),
-    well_formed(Call);
 well_formed({_, Module, Function, Args, Kwargs}) when
     (is_atom(Module) orelse is_binary(Module) orelse is_list(Module)),
     (is_atom(Function) orelse is_binary(Function) orelse is_list(Function)),
@@ -249,8 +255,7 @@ send(Agent, Message) ->
 
 -spec cast(pid(), py_nif:call()) -> ok | {error, py:reason()}.
 cast(Proxy, Call) ->
-    ok = well_formed(Call),
-    case find(Proxy) of
+    case find(Proxy, Call) of
         {ok, #py_remote{agent = Agent} = Request} ->
             send(Agent, {py_cast, py_trace:origin(), sent(Call, Request)});
         {error, Reason} -> {error, Reason}
@@ -311,8 +316,7 @@ stream(Proxy, Call, To, Demand) ->
     %% What the native function checks before it looks for the loop.
     is_pid(To) andalso node(To) =:= node() andalso is_integer(Demand) andalso Demand >= 0 orelse
         error(badarg),
-    ok = well_formed(Call),
-    case find(Proxy) of
+    case find(Proxy, Call) of
         {ok, #py_remote{loop = Loop}} when is_pid(Loop) ->
             Id = make_ref(),
             Make = fun(Near) -> #py_remote_stream{proxy = Near, id = Id} end,

@@ -153,7 +153,15 @@ references_are_refused(Config) ->
     ?assertEqual(
         {error, {no_reference, remote}},
         py_event_loop:run(loop(Config), builtins, object, [], #{}, #{return => ref})
-    ).
+    ),
+    %% Nor is a method of an object in this node called there.
+    {ok, List} = py:call(builtins, list, [], #{}, #{return => ref}),
+    [
+        ?assertEqual({error, {no_reference, remote}}, py_event_loop:Word(loop(Config), List, append, [1]))
+     || Word <- [call, submit, cast, stream]
+    ],
+    ?assertError(badarg, py_event_loop:call(loop(Config), make_ref(), append, [1])),
+    ?assertEqual({ok, []}, py:value(List)).
 
 a_timeout_cancels(Config) ->
     Loop = loop(Config),
