@@ -97,6 +97,7 @@ init([]) ->
     ok = py_nif:value_limits(
         Setting(max_integer_bytes), Setting(max_value_parts), Setting(max_new_atoms)
     ),
+    ok = py_nif:value_none(Setting(none)),
     {ok, #state{warn_after = Setting(call_warning)}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->

@@ -237,7 +237,9 @@ request(Number) -> Number.
 cancelled(Loop, Task, _, _) when Loop =:= undefined; Task =:= undefined ->
     no_task;
 cancelled(Loop, Task, Name, Request) ->
-    case py:call('erlang_loop.inspect', cancel, [Loop, Task, Name, Request], #{}, ?CANCEL_MS) of
+    %% Whatever the setting `none' says.
+    Options = #{timeout => ?CANCEL_MS, values => #{none => none}},
+    case py:call('erlang_loop.inspect', cancel, [Loop, Task, Name, Request], #{}, Options) of
         {ok, true} -> cancelled;
         {ok, false} -> no_task;
         {ok, none} -> timeout;

@@ -386,7 +386,8 @@ tasks(Loop) ->
             {error, Reason};
         {ok, Pid} ->
             Call = {inline, <<"erlang_loop.tasks">>, <<"of_running_loop">>, [], #{}},
-            case py:request(Pid, Call, 5000) of
+            %% `none', whatever the setting of this name says.
+            case py:request(Pid, Call, #{timeout => 5000, values => #{none => none}}) of
                 {ok, Tasks} -> {ok, lists:map(fun task_info/1, Tasks)};
                 {error, Why} -> {error, Why}
             end

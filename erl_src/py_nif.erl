@@ -125,7 +125,7 @@
 -export([output_started/1, output_stopped/0, output_done/2]).
 -export([logging_started/1, logging_stopped/0, logging_done/0]).
 %% For trying conversions: docs/values.md.
--export([value_limits/3, python_echo/2, python_eval/3, python_eval_error/5]).
+-export([value_limits/3, value_none/1, python_echo/2, python_eval/3, python_eval_error/5]).
 
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
@@ -258,6 +258,7 @@
     python_loop_threads/1,
     python_loop_runners/0,
     value_limits/3,
+    value_none/1,
     python_echo/2,
     python_eval/3,
     python_eval_error/5
@@ -677,6 +678,11 @@ python_end_at_exit(_Timeout) -> erlang:nif_error(not_loaded).
 %% @private
 -spec value_limits(IntegerBytes :: pos_integer(), Parts :: pos_integer(), Atoms :: integer()) -> ok.
 value_limits(_IntegerBytes, _Parts, _Atoms) -> erlang:nif_error(not_loaded).
+
+%% For py_calls: the setting `none'.
+%% @private
+-spec value_none(none | nil | null | undefined) -> ok.
+value_none(_None) -> erlang:nif_error(not_loaded).
 
 %% Converts the term to Python and back.
 %% @private

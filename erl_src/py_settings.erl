@@ -70,6 +70,7 @@ table() ->
         {redirect_output, true, boolean, application},
         {logging, true, boolean, application},
         {logging_queue, 10_000, {integer, 0}, application},
+        {none, none, {one_of, [none, nil, null, undefined]}, application},
         {max_integer_bytes, 1 bsl 20, {integer, 0}, application},
         {max_value_parts, 30_000_000, {integer, 0}, application},
         {max_new_atoms, 100_000, {integer, 0}, application}

@@ -20,10 +20,11 @@
     wide_values_cross/1,
     deep_values_are_refused_or_cross/1,
     deep_values_on_a_small_stack/1,
-    limits_are_settings/1
+    limits_are_settings/1,
+    none_is_a_setting/1
 ]).
 %% Called in the other node.
--export([small_limits/0, arrays/0]).
+-export([small_limits/0, arrays/0, nil_for_none/0, null_for_none/0]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -308,6 +309,49 @@ small_limits() ->
     ok = called:is_error("erlang.ConversionError", "more than 100 values", py:eval("[0] * 101")),
     ?assertMatch({ok, _}, py:eval("__import__('erlang').Atom('a new ' + 'atom')")),
     called:is_error("RuntimeError", "has made 1 atoms", py:eval("__import__('erlang').Atom('one ' + 'more')")).
+
+none_is_a_setting(_Config) ->
+    called:in_node([{none, nil}], nil_for_none, ?MODULE),
+    called:in_node([{none, null}], null_for_none, ?MODULE).
+
+nil_for_none() ->
+    ?assertEqual({ok, [nil, #{nil => 1}]}, py:eval("[None, {None: 1}]")),
+    %% A call chooses another one, or only another form.
+    ?assertEqual({ok, none}, py:eval("None", #{}, #{values => #{none => none}})),
+    ?assertEqual({ok, [nil, inf]}, py:eval("[None, float('inf')]", #{}, #{values => #{non_finite => atoms}})),
+    ?assertEqual({ok, [nil]}, py:fold(fun(Item, All) -> [Item | All] end, [], builtins, list, [[none]])),
+    %% What Python code sends.
+    ok = py:exec("import erlang\ndef tell(pid): erlang.send(pid, [None])\n"),
+    {ok, nil} = py:call(erlang_loop_shell, tell, [self()]),
+    receive
+        Sent -> ?assertEqual([nil], Sent)
+    end,
+    ?assertEqual({ok, <<"nil">>}, py:eval("erlang.call('erlang', 'atom_to_binary', [None])")),
+    %% Exceptions and tagged tuples have `none'.
+    ?assertMatch({error, #{cause := none, context := none}}, py:eval("1 / 0")),
+    ?assertMatch(
+        {ok, {datetime, _, 0, none}}, py:eval("__import__('datetime').datetime(2024, 1, 1)")
+    ),
+    %% So do erlang_loop's own functions: they return what they do in other nodes.
+    {ok, Sleeping} = py:submit(asyncio, sleep, [3600]),
+    Callers = fun() -> [Caller || #{caller := Caller} <- element(2, py_event_loop:tasks(py_default_loop))] end,
+    eventually:is([self()], Callers),
+    ok = py:exec("import asyncio\nasync def start():\n    global task\n    task = asyncio.create_task(asyncio.sleep(3600))\n"),
+    {ok, nil} = py:call(erlang_loop_shell, start, []),
+    {ok, Tasks} = py_event_loop:tasks(py_default_loop),
+    ?assertEqual([], [Task || #{age_ms := nil} = Task <- Tasks]),
+    ok = py:cancel(Sleeping).
+
+null_for_none() ->
+    ?assertEqual({ok, <<"[1, null]">>}, py:call(json, dumps, [[1, null]])),
+    ?assertEqual({ok, [1, null]}, py:call(json, loads, [<<"[1, null]">>])),
+    ?assertEqual({ok, true}, py:eval("x is None", #{x => null})),
+    {ok, Channel} = py:channel(),
+    ok = py_channel:send(Channel, null),
+    ok = py_channel:close(Channel),
+    ?assertEqual({ok, [null]}, py:call(builtins, list, [Channel])),
+    ?assertEqual({ok, [1, nil]}, py:call(json, loads, [<<"[1, null]">>], #{}, #{values => #{none => nil}})),
+    ok.
 
 %% The page
 

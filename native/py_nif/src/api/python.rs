@@ -239,6 +239,14 @@ fn value_limits(env: Env<'_>, integer_bytes: usize, parts: usize, new_atoms: usi
     atoms::ok().encode(env)
 }
 
+/// The setting `none`: what `None` becomes.
+#[rustler::nif]
+fn value_none<'a>(env: Env<'a>, none: Term<'a>) -> NifResult<Term<'a>> {
+    let none = convert::Nothing::of(none).ok_or(rustler::Error::BadArg)?;
+    none.set_for_node();
+    Ok(atoms::ok().encode(env))
+}
+
 /// Whether Python is running or starting.
 #[rustler::nif]
 fn python_running() -> bool {

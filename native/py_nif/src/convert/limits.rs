@@ -1,4 +1,5 @@
-//! Limits on the size of values that cross: the setting `value_limits` of the application.
+//! Limits on the size of values that cross: the settings `max_integer_bytes`, `max_value_parts` and
+//! `max_new_atoms` of the application.
 //!
 //! Relaxed everywhere: the numbers are independent, and a conversion that runs during a change may
 //! use either value.

@@ -49,7 +49,7 @@ pub use handle::PythonObject;
 pub use opaque::{CALL_FUN, Fun, Pid, Ref as Reference};
 pub use result_options::{ResultOptions, Returned};
 pub use to_python::{argument_to_python, bytes, to_python};
-pub use to_term::{result_to_term, to_term};
+pub use to_term::{result_to_term, sent_to_term, to_term};
 pub use value_options::{Nothing, ValueOptions};
 pub use views::memoryview;
 

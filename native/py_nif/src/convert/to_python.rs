@@ -20,7 +20,7 @@ const MAX_KEY_DEPTH: usize = 100;
 
 /// Converts `term`. The term does not change, and the result does not refer to it.
 pub fn to_python<'py>(py: Python<'py>, term: Term<'_>) -> Result<Bound<'py, PyAny>, ConvertError> {
-    argument_to_python(py, term, ValueOptions::default())
+    argument_to_python(py, term, ValueOptions::of_node())
 }
 
 /// Converts an argument of a request, as its caller wants it.

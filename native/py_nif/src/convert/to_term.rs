@@ -51,6 +51,11 @@ fn with_options<'a>(
     }
 }
 
+/// Converts what a program sends: a message, the arguments of a function.
+pub fn sent_to_term<'a>(env: Env<'a>, value: &Bound<'_, PyAny>) -> Result<Term<'a>, ConvertError> {
+    with_options(env, value, ValueOptions::of_node(), 0)
+}
+
 /// Converts the result of a request, or an item of a stream, as its caller wants it.
 pub fn result_to_term<'a>(
     env: Env<'a>,

@@ -58,7 +58,7 @@ pub fn registered(name: &Bound<'_, PyAny>) -> PyResult<LocalPid> {
 fn send_local(pid: &LocalPid, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let env = OwnEnv::new();
     let term = env.with(|inner| -> PyResult<_> {
-        let term = convert::to_term(inner, value).map_err(|error| error.within("message"))?;
+        let term = convert::sent_to_term(inner, value).map_err(|error| error.within("message"))?;
         Ok(env.keep(term))
     })?;
     let _ = env.send(pid, term);
@@ -68,7 +68,8 @@ fn send_local(pid: &LocalPid, value: &Bound<'_, PyAny>) -> PyResult<()> {
 fn send_by_process(dest: &Bound<'_, PyAny>, message: &Bound<'_, PyAny>) -> PyResult<()> {
     let call = OwnTerm::build(|env| -> PyResult<Term<'_>> {
         let dest = destination(env, dest)?;
-        let message = convert::to_term(env, message).map_err(|error| error.within("message"))?;
+        let message =
+            convert::sent_to_term(env, message).map_err(|error| error.within("message"))?;
         let call = (
             atoms::call(),
             atoms::erlang(),

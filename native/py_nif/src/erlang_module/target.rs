@@ -29,7 +29,7 @@ impl Target<'_, '_> {
         let trace = origin::outgoing_trace(args.py());
         OwnTerm::build(|env| -> PyResult<Term<'_>> {
             let args =
-                convert::to_term(env, args.as_any()).map_err(|error| error.within("args"))?;
+                convert::sent_to_term(env, args.as_any()).map_err(|error| error.within("args"))?;
             let call = self.encode(env, args)?;
             Ok(match &trace {
                 None => call,

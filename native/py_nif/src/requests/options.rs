@@ -11,11 +11,23 @@ use crate::atoms;
 use crate::beam::terms::Elements;
 use crate::convert::{Nothing, ResultOptions, Returned, ValueOptions};
 
-#[derive(Default)]
 pub struct CallOptions {
     pub result: ResultOptions,
     /// Only for code: `eval` and `exec`.
     pub snippet: SnippetOptions,
+}
+
+/// Of a call without options.
+impl Default for CallOptions {
+    fn default() -> Self {
+        CallOptions {
+            result: ResultOptions {
+                values: ValueOptions::of_node(),
+                ..ResultOptions::default()
+            },
+            snippet: SnippetOptions::default(),
+        }
+    }
 }
 
 impl CallOptions {
@@ -65,7 +77,7 @@ fn returned(value: Term<'_>) -> NifResult<Returned> {
 }
 
 fn values(options: Term<'_>) -> NifResult<ValueOptions> {
-    let mut decoded = ValueOptions::default();
+    let mut decoded = ValueOptions::of_node();
     for (name, value) in MapIterator::new(options).ok_or(rustler::Error::BadArg)? {
         if atoms::none() == name {
             decoded.none = Nothing::of(value).ok_or(rustler::Error::BadArg)?;
