@@ -65,7 +65,7 @@ leaks: build ## A million calls and timers, 100,000 connections and loops: is al
 	@LEAKS=$${LEAKS:-100} rebar3 ct --suite test/py_leaks_SUITE
 
 reloads: build ## Reloads an ASGI server under load: no request may fail (N=20 reloads in SECONDS=60)
-	@RELOADS=$(or $(N),20) RELOADS_SECONDS=$(or $(SECONDS),60) RELOADS_CLIENTS=200 RELOADS_MINUTES=60 \
+	@RELOADS=$(or $(N),20) RELOADS_SECONDS=$(or $(SECONDS),60) RELOADS_CLIENTS=200 RELOADS_WEBSOCKETS=50 RELOADS_MINUTES=60 \
 		rebar3 ct --suite test/py_asgi_SUITE --case no_request_fails_during_reloads
 
 segfaults: build ## Peers crash under 100 callers, N times: is every call answered, and none run twice?

@@ -116,14 +116,15 @@ send_once(Fd, Folder, Path, Waiting) ->
     ok = socket:listen(Listener, 1),
     Waiting ! {self(), {ok, iolist_to_binary(Path)}},
     %% Without a connection the worker has failed, and says so itself.
-    case socket:accept(Listener, ?FETCH) of
-        {ok, Connection} ->
-            Rights = #{level => socket, type => rights, data => <<Fd:32/native>>},
-            _ = socket:sendmsg(Connection, #{iov => [<<0>>], ctrl => [Rights]}),
-            _ = socket:close(Connection);
-        {error, _} ->
-            ok
-    end,
+    _ =
+        case socket:accept(Listener, ?FETCH) of
+            {ok, Connection} ->
+                Rights = #{level => socket, type => rights, data => <<Fd:32/native>>},
+                _ = socket:sendmsg(Connection, #{iov => [<<0>>], ctrl => [Rights]}),
+                socket:close(Connection);
+            {error, _} ->
+                ok
+        end,
     _ = socket:close(Listener),
     _ = file:delete(Path),
     _ = file:del_dir(Folder),

@@ -66,9 +66,10 @@ serves_and_reloads(Config) ->
 no_request_fails_during_reloads(Config) ->
     Reloads = list_to_integer(os:getenv("RELOADS", "3")),
     Clients = list_to_integer(os:getenv("RELOADS_CLIENTS", "20")),
+    WebSockets = list_to_integer(os:getenv("RELOADS_WEBSOCKETS", "5")),
     Pause = 1000 * list_to_integer(os:getenv("RELOADS_SECONDS", "0")) div Reloads,
     with_server(#{}, Config, fun(Server, Port) ->
-        Load = asgi_load:start(Port, Clients),
+        Load = asgi_load:start(Port, Clients, WebSockets),
         _ = [
             begin
                 timer:sleep(Pause),
@@ -77,11 +78,13 @@ no_request_fails_during_reloads(Config) ->
             end
          || _ <- lists:seq(1, Reloads)
         ],
-        Counts = #{failed := Failed, announced := Announced} = asgi_load:stop(Load),
+        Counts = asgi_load:stop(Load),
+        #{failed := Failed, announced := Announced, restarted := Restarted} = Counts,
         ct:pal("~b reloads: ~p", [Reloads, Counts]),
         ?assertEqual(0, Failed),
         %% A client that was between two connections meets the new worker.
-        ?assert(Announced >= Reloads)
+        ?assert(Announced >= Reloads),
+        ?assert(Restarted >= WebSockets)
     end).
 
 a_reload_that_fails_changes_nothing(Config) ->
@@ -444,6 +447,12 @@ write(Folder, Text) ->
     file:write_file(filename:join(Folder, "asgi_served.py"), [
         "import asyncio, os\n"
         "async def app(scope, receive, send):\n"
+        "    if scope['type'] == 'websocket':\n"
+        "        await send({'type': 'websocket.accept'})\n"
+        "        while (message := await receive())['type'] != 'websocket.disconnect':\n"
+        "            if message['type'] == 'websocket.receive':\n"
+        "                await send({'type': 'websocket.send', 'text': message['text']})\n"
+        "        return\n"
         "    assert scope['type'] == 'http'\n"
         "    if scope['path'] == '/slow':\n"
         "        await asyncio.sleep(0.3)\n"

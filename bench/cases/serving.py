@@ -1,4 +1,4 @@
-"""ASGI servers: ours, uvicorn on this loop and on uvloop, granian.
+"""ASGI servers: ours, uvicorn on this loop and on uvloop, granian, hypercorn.
 
 Each is a program of its own, started as its users start it, with one worker and no access log.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import load_client
-from bench.asgi_apps import BODY
+from bench.asgi_apps import BODY, LARGE
 from bench.cases.web import needs
 from bench.contenders import ROOT, python
 from bench.registry import Budget, Sample, Unavailable, case
@@ -30,6 +30,7 @@ SERVERS = {
     "erlang_loop.asgi": (IN_A_NODE, "erlang_loop.asgi", "", ("--factory",)),
     "uvicorn on erlang_loop": (IN_A_NODE, "uvicorn", "", ("--loop", "none", *UVICORN)),
     "uvicorn on uvloop": ("", "uvicorn", "uvloop", ("--loop", "uvloop", *UVICORN)),
+    "hypercorn": ("", "hypercorn", "uvloop", ("--worker-class", "uvloop", "--workers", "0")),
     "granian": ("", "granian", "", ("--interface", "asgi", "--factory", "--log-level", "error")),
 }
 
@@ -41,6 +42,8 @@ def command(contender: str, app: str, port: int) -> list[str]:
     if needed:
         needs(needed)
     address = ("--port", str(port), f"bench.asgi_apps:{app}")
+    if module == "hypercorn":
+        address = ("--bind", f"127.0.0.1:{port}", f"bench.asgi_apps:{app}()")
     return [runner or python(), "-m", module, *options, *address]
 
 
@@ -90,32 +93,82 @@ def worker_of(process: int) -> int:
     return process
 
 
-def add(name: str, app: str, path: str, expect: str) -> None:
+def add(name: str, what: str, app: str, mode: str = "http", **options: object) -> None:
+    """A case; `options` are those of the client."""
+
     def run(contender: str, budget: Budget) -> Sample:
         with serving(contender, app) as (port, process):
             return load_client.run(
-                "http",
+                mode,
                 f"tcp:127.0.0.1:{port}",
                 budget,
-                connections=CONNECTIONS,
-                path=path,
-                expect=expect,
                 pid=process,
+                **{"connections": CONNECTIONS, **options},
             )
 
-    run.__doc__ = {
-        "plain": f"1 KiB from a plain ASGI application, {CONNECTIONS} keep-alive connections.",
-        "api": f"JSON from FastAPI, {CONNECTIONS} keep-alive connections.",
-    }[app]
+    run.__doc__ = what
     case(
         name,
         group=GROUP,
-        unit="requests/s",
+        unit="requests/s" if mode == "http" else "messages/s",
         kind="named",
         contenders=tuple(SERVERS),
         counts=False,
     )(run)
 
 
-add("asgi_plain", "plain", "/", BODY.decode())
-add("asgi_fastapi", "api", "/items/7", '{"number":7}')
+KEPT = f"{CONNECTIONS} keep-alive connections."
+SMALL = BODY.decode()
+add("asgi_plain", f"1 KiB from a plain ASGI application, {KEPT}", "plain", expect=SMALL)
+add("asgi_large", f"10 KiB, {KEPT}", "large", expect=LARGE.decode())
+add("asgi_wait", "1 KiB after 10 ms, 512 connections.", "waits", expect=SMALL, connections=512)
+add("asgi_post", f"Echo of a POST of 1 KiB, {KEPT}", "echo", body=SMALL, expect=SMALL)
+add(
+    "asgi_websocket", f"Echo of 128 bytes, {CONNECTIONS} WebSockets.", "echo", "websocket", size=128
+)
+add(
+    "asgi_fastapi",
+    f"JSON from FastAPI, {KEPT}",
+    "api",
+    path="/items/7",
+    expect='{"number":7}',
+)
+
+
+@case(
+    "asgi_idle",
+    group=GROUP,
+    unit="KiB",
+    kind="named",
+    contenders=tuple(SERVERS),
+    less_is_better=True,
+    counts=False,
+)
+def idle(contender: str, budget: Budget) -> Sample:
+    """KiB of memory of an idle keep-alive connection that has had one response."""
+    count = budget.count(2000)
+    request = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n"
+    with serving(contender, "plain") as (port, process), contextlib.ExitStack() as stack:
+
+        def connect() -> None:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(request)
+            got = b""
+            while not got.endswith(BODY):
+                got += connection.recv(65536)
+
+        # What the first ones load and allocate stays.
+        for _ in range(50):
+            connect()
+        before = memory_of(process)
+        for _ in range(count):
+            connect()
+        return Sample((memory_of(process) - before) / count / 1024)
+
+
+def memory_of(process: int) -> int:
+    """Bytes that the process has for itself."""
+    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Private_Dirty:"):
+            return int(line.split()[1]) * 1024
+    raise Unavailable("the kernel does not say")

@@ -663,6 +663,28 @@ class DisconnectedError(OSError):
     """The client has gone: what is sent has no receiver."""
 
 @final
+class WebSocketFrames:
+    """The frames of one WebSocket, on the server's side: no input or output of its own."""
+
+    def __init__(self, max_size: int, deflate: tuple[bool, bool, int] | None = None) -> None:
+        """`deflate`: whether the server forgets the messages before, whether the client does, and
+        the bits of the server's window."""
+
+    def receive(self, data: bytes, /) -> list[Any]:
+        """What the bytes complete: messages as `str` or `bytes`, and tuples `("ping", data)`,
+        `("pong", data)`, `("close", code, reason)` and `("failed", code, reason)`. Nothing follows
+        one of the last two."""
+
+    def message(self, data: Any, /) -> bytes:
+        """The frame of a message."""
+
+    def close(self, code: int, reason: str, /) -> bytes:
+        """The close frame; ValueError if the code or the reason's length is invalid."""
+
+    def ping(self, data: bytes, /) -> bytes: ...
+    def pong(self, data: bytes, /) -> bytes: ...
+
+@final
 class HttpServer:
     """What the connections of an ASGI server share; called, a protocol for a new one."""
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 pub enum Dialogue {
     /// The same bytes come back.
     Echo { message: Vec<u8>, turn: u64 },
-    /// A GET on a kept connection; the body must be this.
+    /// A GET or a POST on a kept connection; the reply's body must be this.
     Http { request: Vec<u8>, body: Vec<u8> },
     /// The same message comes back, unmasked.
     Websocket { frame: Vec<u8>, reply: Vec<u8> },
@@ -25,8 +25,15 @@ impl Dialogue {
         Ok(Self::Echo { message, turn: 0 })
     }
 
-    pub fn http(path: &str, body: &str) -> Self {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\nAccept: */*\r\n\r\n");
+    /// A GET if there is no body to `send`.
+    pub fn http(path: &str, send: &str, body: &str) -> Self {
+        let headers = "Host: bench\r\nAccept: */*\r\n";
+        let request = match send.len() {
+            0 => format!("GET {path} HTTP/1.1\r\n{headers}\r\n"),
+            size => {
+                format!("POST {path} HTTP/1.1\r\n{headers}Content-Length: {size}\r\n\r\n{send}")
+            }
+        };
         Self::Http {
             request: request.into_bytes(),
             body: body.as_bytes().to_vec(),
@@ -185,7 +192,7 @@ mod tests {
 
     #[test]
     fn http_replies() {
-        let http = Dialogue::http("/", "hi");
+        let http = Dialogue::http("/", "", "hi");
         let right = b"HTTP/1.1 200 OK\r\nserver: x\r\ncontent-length: 2\r\n\r\nhi";
         assert_eq!(http.is_complete(right), Ok(true));
         assert_eq!(http.is_complete(&right[..right.len() - 1]), Ok(false));

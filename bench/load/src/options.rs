@@ -28,6 +28,8 @@ pub struct Options {
     pub path: String,
     /// For `http`: the body of a right reply.
     pub expect: String,
+    /// For `http`: the body of a POST; without one it is a GET.
+    pub body: String,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             pid: None,
             path: "/".into(),
             expect: String::new(),
+            body: String::new(),
         };
         let mut addressed = false;
         while let Some(name) = words.next() {
@@ -70,6 +73,7 @@ impl Options {
                 "--pid" => options.pid = Some(number(&name, &value)?),
                 "--path" => options.path = value,
                 "--expect" => options.expect = value,
+                "--body" => options.body = value,
                 _ => return Err(format!("no such option: {name}")),
             }
         }

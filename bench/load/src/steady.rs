@@ -182,7 +182,7 @@ pub fn run(mode: &str, options: &Options) -> Result<String, Failure> {
 fn connect(mode: &str, number: usize, options: &Options) -> Result<Client, Failure> {
     let dialogue = match mode {
         "echo" => Dialogue::echo(options.size, number)?,
-        "http" => Dialogue::http(&options.path, &options.expect),
+        "http" => Dialogue::http(&options.path, &options.body, &options.expect),
         "websocket" => Dialogue::websocket(options.size, number)?,
         _ => return Err(format!("no such mode: {mode}")),
     };

@@ -7,7 +7,8 @@
 | `lifespan` | the application's start and its end |
 | `running` | one request in its task, and what becomes of its errors |
 | `server` | listening, draining, closing |
-| `websocket` | one WebSocket: handshake, messages, closing |
+| `handshake` | the opening handshake of a WebSocket |
+| `websocket` | one WebSocket: messages, closing |
 | `wsgi` | WSGI applications, on threads |
 | `sockets` | listening sockets |
 | `files` | `http.response.pathsend` |

@@ -14,15 +14,9 @@ from erlang_loop.asgi.config import Config
 from erlang_loop.asgi.lifespan import Lifespan
 from erlang_loop.asgi.proxies import behind_proxies
 from erlang_loop.asgi.running import runner
-
-try:
-    from erlang_loop.asgi.websocket import WebSocket
-except ImportError:
-    # Without the package websockets there is only HTTP.
-    WebSocket = None  # type: ignore[assignment, misc]
+from erlang_loop.asgi.websocket import WebSocket
 
 logger = logging.getLogger("erlang_loop.asgi")
-NOT_IMPLEMENTED = b"HTTP/1.1 501 Not Implemented\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 access_logger = logging.getLogger("erlang_loop.asgi.access")
 AccessLog = Callable[[dict[str, Any], int, float], None]
 
@@ -168,11 +162,6 @@ class Server:
 
     def _upgraded(self, transport: Any, scope: dict[str, Any], rest: bytes) -> None:
         """A client asks for a WebSocket."""
-        if WebSocket is None:
-            logger.error("WebSockets need the package websockets: pip install websockets")
-            transport.write(NOT_IMPLEMENTED)
-            transport.close()
-            return
         websocket = WebSocket(self.app, self.config, self._websocket_ended)
         self._websockets.add(websocket)
         websocket.begin(transport, scope, rest)

@@ -1,6 +1,7 @@
-"""Does the native parser accept only what h11 accepts, and understand it as h11 does?
+"""Does the native parser accept only what h11 accepts, and understand it as h11 and httptools do?
 
-Ours may refuse more. FUZZ_INPUTS sets the number of inputs, FUZZ_SEED the first of them.
+Ours may refuse more. httptools knows fewer methods than there are: what it refuses is not compared.
+FUZZ_INPUTS sets the number of inputs, FUZZ_SEED the first of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ import h11
 import pytest
 from erlang_loop import _native
 from serving_apps import body_of, get, post, respond
+
+try:
+    import httptools
+except ImportError:  # There is none for this Python.
+    httptools = None
 
 pytestmark = pytest.mark.ours
 
@@ -88,6 +94,49 @@ def seen_by_h11(data: bytes) -> Seen | None:
         return None
 
 
+class Request:
+    """The first request, as httptools calls back."""
+
+    def __init__(self) -> None:
+        self.target = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+        self.complete = False
+
+    def on_url(self, part: bytes) -> None:
+        if not self.complete:
+            self.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers are reported as headers.
+        if not self.complete and not self.body:
+            self.headers.append((name.lower(), value))
+
+    def on_body(self, part: bytes) -> None:
+        if not self.complete:
+            self.body += part
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+
+def seen_by_httptools(data: bytes) -> Seen | None:
+    """As above."""
+    if httptools is None:
+        return None
+    request = Request()
+    parser = httptools.HttpRequestParser(request)
+    try:
+        parser.feed_data(data)
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+        if not request.complete:
+            return None
+    if not request.complete:
+        return None
+    method = data.split(b" ", 1)[0].decode("latin-1")
+    return method, request.target.decode("latin-1"), request.headers, request.body
+
+
 class Transport:
     """Takes what the server writes."""
 
@@ -145,8 +194,14 @@ async def test_against_h11(loop):
         # Ours is split into path and query.
         assert (method, target) == (expected[0], expected[1].removesuffix("?")), (number, data)
         assert (headers, body) == expected[2:], f"input {number}: {data!r}"
+        other = seen_by_httptools(data)
+        if other is not None:
+            compared_with_httptools[0] += 1
+            assert (method, target) == (other[0], other[1].removesuffix("?")), (number, data)
+            assert body == other[3], f"input {number}: {data!r}"
         return True
 
+    compared_with_httptools = [0]
     accepted = 0
     for first in range(SEED, SEED + INPUTS, BATCH):
         # In a callback, as a transport does: requests are started there, not in a task.
@@ -162,3 +217,5 @@ async def test_against_h11(loop):
         accepted += await done
     # Most inputs have to be understood by both, or nothing is compared.
     assert accepted > INPUTS // 8
+    if httptools is not None:
+        assert compared_with_httptools[0] > INPUTS // 10

@@ -13,6 +13,7 @@
 //! | [`receiving`] | `receive`: the body, piece by piece |
 //! | [`sending`] | `send`: the order of messages, framing of the body |
 //! | [`response`] | a response's head |
+//! | [`websocket`] | frames of WebSockets: `_native.WebSocketFrames` |
 //! | [`awaitable`] | what `receive` and `send` return |
 //!
 //! The Python half is `python/erlang_loop/asgi/`.
@@ -28,6 +29,7 @@ mod response;
 mod scope;
 mod sending;
 pub mod server;
+pub mod websocket;
 
 use pyo3::prelude::*;
 
@@ -37,6 +39,7 @@ pub fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::HttpServer>()?;
     module.add_class::<connection::HttpConnection>()?;
     module.add_class::<request::HttpRequest>()?;
+    module.add_class::<websocket::WebSocketFrames>()?;
     module.add(
         "DisconnectedError",
         py.get_type::<sending::DisconnectedError>(),
