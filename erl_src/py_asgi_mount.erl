@@ -58,7 +58,12 @@ run(Loop, Request) ->
     Ref = make_ref(),
     Ask = fun(What) -> ask(Caller, Ref, What) end,
     Args = [scope(Request), Ask],
-    Run = fun() -> Caller ! {ended, Ref, py_event_loop:run(Loop, ?PYTHON, handle, Args, #{}, infinity)} end,
+    Trace = py_trace:current(),
+    Run = fun() ->
+        %% The caller's, as in a call that it makes itself.
+        ok = py_trace:put(Trace),
+        Caller ! {ended, Ref, py_event_loop:run(Loop, ?PYTHON, handle, Args, #{}, infinity)}
+    end,
     {Runner, Monitor} = spawn_opt(Run, [link, monitor]),
     Mount = #mount{
         ref = Ref,

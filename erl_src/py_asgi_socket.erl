@@ -91,7 +91,7 @@ send_to(Socket) ->
     Name = string:lowercase(binary:encode_hex(crypto_bytes())),
     Folder = filename:join(os:getenv("TMPDIR", "/tmp"), <<"erlang_loop_", Name/binary>>),
     Path = filename:join(Folder, "socket"),
-    %% Nobody else may connect: what is handed over accepts the server's connections.
+    %% Other users must not connect: what is handed over accepts the connections of the server.
     Steps = [
         fun() -> file:make_dir(Folder) end,
         fun() -> file:change_mode(Folder, 8#700) end

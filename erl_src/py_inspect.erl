@@ -103,7 +103,9 @@
     age_ms := non_neg_integer(),
     age_is_exact := boolean(),
     %% For how long lists have shown it where it is.
-    waits_ms := non_neg_integer()
+    waits_ms := non_neg_integer(),
+    %% The HTTP request or WebSocket that it serves, with its client: `<<"GET /path 127.0.0.1:50000">>'.
+    serves := binary() | undefined
 }.
 
 -type tasks() :: #{
@@ -367,7 +369,7 @@ is_new(Id) ->
         undefined -> false
     end.
 
-task({Id, Name, State, Cancelling, Coroutine, Stack, AwaitedBy, Caller, Request, Age, IsExact, Waits}) ->
+task({Id, Name, State, Cancelling, Coroutine, Stack, AwaitedBy, Caller, Request, Age, IsExact, Waits, Serves}) ->
     #{
         id => Id,
         name => Name,
@@ -382,7 +384,8 @@ task({Id, Name, State, Cancelling, Coroutine, Stack, AwaitedBy, Caller, Request,
         request => or_undefined(Request),
         age_ms => Age,
         age_is_exact => IsExact,
-        waits_ms => Waits
+        waits_ms => Waits,
+        serves => or_undefined(Serves)
     }.
 
 or_undefined(none) -> undefined;

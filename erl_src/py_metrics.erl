@@ -15,7 +15,8 @@
 -spec prometheus() -> binary().
 prometheus() ->
     Loops = [Loop || #{kind := python} = Loop <- py_inspect:loops()],
-    unicode:characters_to_binary([turns(Loops), lists:map(fun(Of) -> of_loops(Of, Loops) end, loop_metrics()), calls(), node_metrics()]).
+    OfLoops = lists:map(fun(Of) -> of_loops(Of, Loops) end, loop_metrics()),
+    unicode:characters_to_binary([turns(Loops), OfLoops, calls(), node_metrics(), asgi(Loops)]).
 
 turns(Loops) ->
     metric("erlang_loop_turn_duration_seconds", "histogram", "How long the turns of a loop take.", [
@@ -88,6 +89,37 @@ node_metrics() ->
             {"erlang_loop_erlang_memory_bytes", "What the Erlang VM has allocated.", Erlang},
             {"erlang_loop_resident_memory_bytes", "What the operating system process occupies.", Process}
         ]
+    ].
+
+%% Of servers that exist.
+asgi(Loops) ->
+    case py_nif:inspect_asgi() of
+        [] -> [];
+        Servers -> of_servers([{server(Id, Loops), Numbers} || {Id, _, _, _, _} = Numbers <- Servers])
+    end.
+
+server(Id, Loops) ->
+    case [Loop || #{id := Of} = Loop <- Loops, Of =:= Id] of
+        [Loop] -> labels(Loop);
+        [] -> [{"loop", integer_to_list(Id)}]
+    end.
+
+of_servers(Servers) ->
+    Classes = ["1xx", "2xx", "3xx", "4xx", "5xx"],
+    [
+        metric("erlang_loop_asgi_connections", "gauge", "Connections of ASGI servers.", [
+            {"", Labels, Open} || {Labels, {_, Open, _, _, _}} <- Servers
+        ]),
+        metric("erlang_loop_asgi_active_requests", "gauge", "Requests in progress.", [
+            {"", Labels, Active} || {Labels, {_, _, Active, _, _}} <- Servers
+        ]),
+        metric("erlang_loop_asgi_requests_total", "counter", "Requests that have begun.", [
+            {"", Labels, Served} || {Labels, {_, _, _, Served, _}} <- Servers
+        ]),
+        metric("erlang_loop_asgi_responses_total", "counter", "Responses by status, refusals of invalid requests included.", [
+            {"", Labels ++ [{"status", Class}], Count}
+         || {Labels, {_, _, _, _, Counts}} <- Servers, {Class, Count} <- lists:zip(Classes, Counts), Count > 0
+        ])
     ].
 
 -spec metric(string(), string(), string(), [sample()]) -> unicode:chardata().

@@ -98,7 +98,7 @@
 %% For py_status.
 -export([status_calls/0, status_loops/0, status_tasks/1]).
 %% For py_inspect.
--export([inspect_loops/1, inspect_loop_of/1, inspect_calls/0, inspect_streams/0]).
+-export([inspect_loops/1, inspect_loop_of/1, inspect_calls/0, inspect_streams/0, inspect_asgi/0]).
 -export([inspect_list_tasks/2, inspect_list_from_outside/1, inspect_last_tasks/1]).
 %% For py_questions.
 -export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
@@ -245,6 +245,7 @@
     inspect_loops/1,
     inspect_loop_of/1,
     inspect_calls/0,
+    inspect_asgi/0,
     inspect_streams/0,
     inspect_list_tasks/2,
     inspect_list_from_outside/1,
@@ -1089,6 +1090,19 @@ inspect_list_from_outside(_Id) -> erlang:nif_error(not_loaded).
 -spec inspect_last_tasks(pos_integer()) ->
     {Age :: non_neg_integer(), {Total :: non_neg_integer(), [tuple()]}} | undefined.
 inspect_last_tasks(_Id) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec inspect_asgi() ->
+    [
+        {
+            Loop :: pos_integer(),
+            Connections :: non_neg_integer(),
+            Active :: non_neg_integer(),
+            Served :: non_neg_integer(),
+            Responses :: [non_neg_integer()]
+        }
+    ].
+inspect_asgi() -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec inspect_calls() ->

@@ -28,6 +28,7 @@
     the_other_server_ends/1,
     a_mounted_request_outlives_a_reload/1,
     the_access_log_goes_to_logger/1,
+    requests_are_in_lists_of_tasks_and_metrics/1,
     starts_that_fail/1,
     bad_options_raise/1
 ]).
@@ -365,6 +366,31 @@ the_access_log_goes_to_logger(Config) ->
         ok = logger:remove_handler(?FUNCTION_NAME)
     end.
 
+requests_are_in_lists_of_tasks_and_metrics(Config) ->
+    with_server(#{}, Config, fun(Server, Port) ->
+        #{workers := [#{loop := Loop}]} = py_asgi:info(Server),
+        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        Metric = fun(Name, More) ->
+            Line = io_lib:format("erlang_loop_asgi_~s{loop=\"~b\"~s} ([0-9]+)", [Name, Id, More]),
+            {match, [Value]} = re:run(py_metrics:prometheus(), Line, [{capture, all_but_first, list}]),
+            list_to_integer(Value)
+        end,
+        {ok, Client} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+        {ok, {_, ClientPort}} = inet:sockname(Client),
+        ok = gen_tcp:send(Client, <<"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n">>),
+        Serves = iolist_to_binary(io_lib:format("GET /wait 127.0.0.1:~b", [ClientPort])),
+        eventually:is([Serves], fun() ->
+            {ok, #{tasks := Tasks}} = py_inspect:tasks(Loop),
+            [Request || #{serves := Request} <- Tasks, Request =/= undefined]
+        end),
+        ?assertEqual({1, 1, 1}, {Metric("connections", ""), Metric("active_requests", ""), Metric("requests_total", "")}),
+        ok = gen_tcp:close(Client),
+        eventually:is(0, fun() -> Metric("active_requests", "") end),
+        ?assertEqual({400, <<"no Host header">>}, asgi_load:ask(Port, <<"GET / HTTP/1.1\r\n\r\n">>)),
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ?assertEqual({1, 1}, {Metric("responses_total", ",status=\"4xx\""), Metric("responses_total", ",status=\"2xx\"")})
+    end).
+
 log(#{level := Level, meta := #{logger_name := <<"erlang_loop.asgi.access">>} = Meta}, #{config := To}) ->
     To ! {access, Level, maps:get(extra, Meta)};
 log(_Event, _Handler) ->
@@ -456,6 +482,9 @@ write(Folder, Text) ->
         "    assert scope['type'] == 'http'\n"
         "    if scope['path'] == '/slow':\n"
         "        await asyncio.sleep(0.3)\n"
+        "    if scope['path'] == '/wait':\n"
+        "        await receive()\n"
+        "        return await receive()\n"
         "    if scope['path'] == '/die':\n"
         "        os._exit(3)\n"
         "    if scope['path'] == '/raise':\n"

@@ -50,7 +50,7 @@ export function address(loop, node = looked) {
 
 export const number = (value) => (value ?? 0).toLocaleString("en");
 export const loopName = (loop) => loop.name ?? (loop.kind === "erlang" ? "Erlang loop" : "Python loop");
-export const caller = (row) => row.caller_name ?? row.caller ?? "–";
+export const caller = (row) => row.caller_name ?? row.caller ?? row.serves ?? "–";
 
 export function fact(label, value, kind) {
   return el("div", { class: `fact ${kind ?? ""}` }, el("dt", {}, label), el("dd", {}, String(value)));

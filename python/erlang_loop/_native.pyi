@@ -670,19 +670,19 @@ class WebSocketFrames:
         """`deflate`: whether the server forgets the messages before, whether the client does, and
         the bits of the server's window."""
 
-    def receive(self, data: bytes, /) -> list[Any]:
+    def receive(self, data: bytes) -> list[Any]:
         """What the bytes complete: messages as `str` or `bytes`, and tuples `("ping", data)`,
         `("pong", data)`, `("close", code, reason)` and `("failed", code, reason)`. Nothing follows
         one of the last two."""
 
-    def message(self, data: Any, /) -> bytes:
+    def message(self, data: Any) -> bytes:
         """The frame of a message."""
 
-    def close(self, code: int, reason: str, /) -> bytes:
+    def close(self, code: int, reason: str) -> bytes:
         """The close frame; ValueError if the code or the reason's length is invalid."""
 
-    def ping(self, data: bytes, /) -> bytes: ...
-    def pong(self, data: bytes, /) -> bytes: ...
+    def ping(self, data: bytes) -> bytes: ...
+    def pong(self, data: bytes) -> bytes: ...
 
 @final
 class HttpServer:

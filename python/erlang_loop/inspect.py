@@ -69,6 +69,8 @@ class Task:
     age_is_exact: bool
     #: For how many seconds lists have shown it where it is now.
     waits: float
+    #: The HTTP request or WebSocket that it serves, with its client: `GET /path 127.0.0.1:50000`.
+    serves: str | None = None
 
 
 def tasks(loop: ErlangEventLoop | None = None) -> list[Task]:
@@ -114,6 +116,7 @@ class _View:
             age=self._now - first if age is None else age,
             age_is_exact=age is not None,
             waits=waits,
+            serves=_served_by(coroutine),
         )
 
     def _times(self, task: asyncio.Task[Any], frames: list[FrameType]) -> tuple[float, float]:
@@ -153,6 +156,23 @@ def _caller(task: asyncio.Task[Any]) -> Pid | None:
     """From Python 3.12 on a task shows its context."""
     get_context = getattr(task, "get_context", None)
     return None if get_context is None else _native._caller_in(get_context())
+
+
+#: Their coroutines have a local variable `scope`.
+_OF_ASGI = ("erlang_loop.asgi.running", "erlang_loop.asgi.websocket")
+
+
+def _served_by(coroutine: object) -> str | None:
+    """What the ASGI server has started the task for."""
+    frame = getattr(coroutine, "cr_frame", None)
+    if frame is None or frame.f_globals.get("__name__") not in _OF_ASGI:
+        return None
+    scope = frame.f_locals.get("scope")
+    if not isinstance(scope, dict):
+        return None
+    client = scope.get("client")
+    address = f" {client[0]}:{client[1]}" if client else ""
+    return text(f"{scope.get('method', 'WebSocket')} {scope.get('path')}{address}")
 
 
 def _frame(frame: FrameType) -> Frame:
@@ -270,6 +290,7 @@ def _crossing(task: Task) -> tuple[Any, ...]:
         int(task.age * 1000),
         task.age_is_exact,
         int(task.waits * 1000),
+        task.serves,
     )
 
 

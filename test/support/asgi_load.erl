@@ -1,14 +1,14 @@
-%% @doc Clients of an HTTP server under load: keep-alive connections that ask again and again, and
+%% @doc Clients of an HTTP server under load: keep-alive connections that send requests repeatedly, and
 %% count what fails, and WebSockets that expect an echo of each message. A connection that the server
 %% announced to close is opened again.
 -module(asgi_load).
 
--export([start/3, stop/1, get/2]).
+-export([start/3, stop/1, get/2, ask/2]).
 
 -type load() :: {ets:tid(), [pid()]}.
 -export_type([load/0]).
 
-%% @doc So many clients and WebSockets, each with a connection of its own.
+%% @doc This many clients and WebSockets, each with its own connection.
 -spec start(inet:port_number(), pos_integer(), non_neg_integer()) -> load().
 start(Port, Clients, WebSockets) ->
     Table = ets:new(?MODULE, [public, {write_concurrency, true}]),
@@ -34,9 +34,13 @@ stop({Table, Pids}) ->
 %% @doc One request on a connection of its own: status and body.
 -spec get(inet:port_number(), iodata()) -> {integer(), binary()} | {error, term()}.
 get(Port, Path) ->
+    ask(Port, ["GET ", Path, " HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"]).
+
+%% @doc The same with any request.
+-spec ask(inet:port_number(), iodata()) -> {integer(), binary()} | {error, term()}.
+ask(Port, Request) ->
     case gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]) of
         {ok, Socket} ->
-            Request = ["GET ", Path, " HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"],
             ok = gen_tcp:send(Socket, Request),
             Response = response(Socket, <<>>),
             ok = gen_tcp:close(Socket),
@@ -76,7 +80,7 @@ ask(Table, Port, Socket) ->
             failed(Table, Other)
     end.
 
-%% A WebSocket: a message every 10 ms, as many stay open for a while.
+%% A WebSocket that sends a message every 10 ms.
 upgrade(Table, Port) ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}, {nodelay, true}]),
     ok = gen_tcp:send(Socket, [

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import erlang
 
 from erlang_loop._native import DisconnectedError
-from erlang_loop.asgi.running import is_disconnect
+from erlang_loop.asgi.running import EXITS, is_disconnect
 from erlang_loop.asgi.server import Server
 from erlang_loop.asgi.worker import current
 
@@ -59,7 +59,7 @@ class Mounted:
         name = f"{self.scope['method']} {self.scope['path']}"
         try:
             await self.server.app(self.scope, self.receive, self.send)
-        except Exception as error:
+        except (Exception, *EXITS) as error:
             if not (self._disconnected and is_disconnect(error)):
                 logger.exception("Exception in the ASGI application, %s", name)
             await self._fail()

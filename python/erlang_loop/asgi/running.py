@@ -9,6 +9,9 @@ from typing import Any
 
 from erlang_loop._native import DisconnectedError, HttpRequest
 
+#: An application that calls `sys.exit()` ends its request, not the requests of others.
+EXITS = (SystemExit, KeyboardInterrupt)
+
 logger = logging.getLogger("erlang_loop.asgi")
 
 
@@ -21,15 +24,11 @@ def runner(app: Any) -> Callable[[dict[str, Any], HttpRequest], Coroutine[Any, A
         except asyncio.CancelledError:
             request.end()
             raise
-        except Exception as error:
+        except (Exception, *EXITS) as error:
             request.end()
             if not (request.disconnected and is_disconnect(error)):
                 name = f"{scope['method']} {scope['path']}"
                 logger.exception("Exception in the ASGI application, %s", name)
-        except BaseException:
-            # SystemExit or KeyboardInterrupt: it ends the program.
-            request.end()
-            raise
         else:
             missing = request.end()
             if missing is not None:

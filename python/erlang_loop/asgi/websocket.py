@@ -14,7 +14,7 @@ from typing import Any
 from erlang_loop._native import DisconnectedError, WebSocketFrames
 from erlang_loop.asgi.config import Config
 from erlang_loop.asgi.handshake import Handshake, RefusedError
-from erlang_loop.asgi.running import is_disconnect
+from erlang_loop.asgi.running import EXITS, is_disconnect
 
 logger = logging.getLogger("erlang_loop.asgi")
 
@@ -106,7 +106,7 @@ class WebSocket(asyncio.Protocol):
         except asyncio.CancelledError:
             self._finish(500, INTERNAL_ERROR)
             raise
-        except Exception as error:
+        except (Exception, *EXITS) as error:
             over = self._disconnect is not None or self._close_sent is not None
             if not (over and is_disconnect(error)):
                 logger.exception("Exception in the ASGI application, WebSocket %s", scope["path"])

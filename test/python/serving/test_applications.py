@@ -35,6 +35,15 @@ async def test_raising_before_the_response(loop, caplog):
     assert "GET /" in caplog.text
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+async def test_an_exit_ends_one_request(loop, error, caplog):
+    async def app(scope, receive, send):
+        raise error
+
+    assert parts_of(await get_from(app))[0] == 500
+    assert [record.exc_info[0] for record in caplog.records] == [type(error)]
+
+
 async def test_raising_after_the_start_that_was_not_sent(loop, caplog):
     async def app(scope, receive, send):
         await send(start())

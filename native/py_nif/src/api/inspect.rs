@@ -5,6 +5,7 @@ use event_loop::now_ns;
 use rustler::{Encoder, Env, LocalPid, NifMap, Term};
 
 use crate::atoms;
+use crate::http::numbers;
 use crate::loops::{NativeLoop, registry};
 use crate::requests::call_threads;
 use crate::requests::on_loop::loop_requests::LoopRequests;
@@ -137,6 +138,13 @@ fn inspect_list_from_outside(env: Env<'_>, id: u64) -> Term<'_> {
 fn inspect_last_tasks(env: Env<'_>, id: u64) -> Term<'_> {
     let native = registry::get(id);
     or_undefined(env, native.and_then(|native| native.task_list.last(env)))
+}
+
+/// `{Loop, Connections, Active, Served, [Responses]}` of each ASGI server, responses by the first digit of
+/// their status.
+#[rustler::nif]
+fn inspect_asgi() -> Vec<numbers::Reading> {
+    numbers::readings()
 }
 
 /// `{Id, Name, Caller | undefined, Nanoseconds, Thread, IsOutside, IsAbandoned}` of each call that runs.

@@ -369,7 +369,7 @@ impl HttpConnection {
         };
         let server = this.server.get();
         let limit = server.limits.concurrency;
-        if limit > 0 && server.active.get(py) > limit {
+        if limit > 0 && server.numbers.active() > limit {
             return Self::refuse_request(slf, 503, "Service Unavailable");
         }
         let Some(run) = server.run.cloned(py) else {
@@ -475,6 +475,7 @@ impl HttpConnection {
         let py = slf.py();
         let this = slf.get();
         drop(this.request.take(py));
+        this.server.get().numbers.responded(status);
         let mut response = Response::default();
         response.start(status);
         let head = &mut response.head;
@@ -500,7 +501,7 @@ impl HttpConnection {
         request.lost(py)?;
         if request.task.look(py, |task| task.is_none()) && !request.ended.replace(py, true) {
             let server = this.server.get();
-            server.active.set(py, server.active.get(py) - 1);
+            server.numbers.ended();
         }
         match begun {
             true => Self::break_off(slf),

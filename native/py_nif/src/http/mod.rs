@@ -7,6 +7,7 @@
 //! | [`preface`] | the PROXY protocol: what a proxy says before the first head |
 //! | [`input`] | what has arrived, in the order head, body, next head |
 //! | [`server`] | what all connections of a server share: `_native.HttpServer` |
+//! | [`numbers`] | what each server counts, for metrics |
 //! | [`connection`] | the protocol of a connection: `_native.HttpConnection` |
 //! | [`scope`] | the dictionary that describes a request to the application |
 //! | [`request`] | one request with its response: `_native.HttpRequest` |
@@ -22,6 +23,7 @@ mod awaitable;
 pub mod connection;
 mod head;
 mod input;
+pub mod numbers;
 mod preface;
 mod receiving;
 pub mod request;

@@ -318,6 +318,8 @@ pub fn sent_file(slf: &Bound<'_, HttpRequest>) -> PyResult<()> {
 /// The response is complete: the connection goes on to the next request.
 fn complete(slf: &Bound<'_, HttpRequest>) -> PyResult<()> {
     let py = slf.py();
+    let status = slf.get().response.with(py, |response| response.status);
+    slf.get().server.get().numbers.responded(status);
     log(slf)?;
     // An application may wait in another task for the client's end.
     slf.get().wake(py)?;
@@ -355,7 +357,7 @@ pub fn end(slf: &Bound<'_, HttpRequest>) -> PyResult<Option<&'static str>> {
         return Ok(None);
     }
     let server = this.server.get();
-    server.active.set(py, server.active.get(py) - 1);
+    server.numbers.ended();
     if this.disconnected.get(py) {
         log(slf)?;
         if let Some(connection) = this.connection.take(py) {

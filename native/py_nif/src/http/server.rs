@@ -1,6 +1,7 @@
 //! What all connections of a server share: `_native.HttpServer`, the protocol factory of a listening
 //! socket. It knows its connections, closes those that wait too long, and drains.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pyo3::exceptions::PyTypeError;
@@ -11,6 +12,7 @@ use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
 use super::connection::HttpConnection;
+use super::numbers::Numbers;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
@@ -20,7 +22,7 @@ pub struct Limits {
     pub head_size: usize,
     /// 0: no limit.
     pub body_size: u64,
-    pub concurrency: usize,
+    pub concurrency: u64,
     pub max_requests: u64,
     pub head_time: u64,
     pub keep_alive_time: u64,
@@ -49,10 +51,7 @@ pub struct HttpServer {
     /// Each connection begins with the PROXY protocol.
     pub proxy_protocol: bool,
     connections: GilCell<Connections>,
-    /// Requests that are being processed.
-    pub active: GilSlot<usize>,
-    /// Requests since the start.
-    pub served: GilSlot<u64>,
+    pub numbers: Arc<Numbers>,
     pub draining: GilSlot<bool>,
     /// Counts the sweeps.
     pub tick: GilSlot<u64>,
@@ -88,6 +87,7 @@ impl HttpServer {
         let number = slf.get().connections.with(py, |connections| {
             connections.last += 1;
             connections.open.insert(connections.last, connection);
+            slf.get().numbers.set_connections(connections.open.len());
             connections.last
         });
         Self::sweep_later(slf)?;
@@ -98,6 +98,7 @@ impl HttpServer {
         let (known, left) = self
             .connections
             .with(py, |all| (all.open.remove(&number), all.open.len()));
+        self.numbers.set_connections(left);
         if known.is_some() && left == 0 && self.draining.get(py) {
             self.notify(py, "empty");
         }
@@ -105,9 +106,7 @@ impl HttpServer {
 
     /// A request begins.
     pub fn began(&self, py: Python<'_>) {
-        self.active.set(py, self.active.get(py) + 1);
-        self.served.set(py, self.served.get(py) + 1);
-        if self.served.get(py) == self.limits.max_requests {
+        if self.numbers.began() == self.limits.max_requests {
             self.notify(py, "max_requests");
         }
     }
@@ -181,7 +180,7 @@ impl HttpServer {
         date_header: bool,
         head_size: usize,
         body_size: u64,
-        concurrency: usize,
+        concurrency: u64,
         max_requests: u64,
         head_time: u64,
         keep_alive_time: u64,
@@ -208,8 +207,7 @@ impl HttpServer {
             },
             proxy_protocol,
             connections: GilCell::default(),
-            active: GilSlot::default(),
-            served: GilSlot::default(),
+            numbers: Numbers::of_loop(r#loop.get().id),
             draining: GilSlot::default(),
             tick: GilSlot::default(),
             sweeping: GilSlot::default(),
@@ -223,11 +221,11 @@ impl HttpServer {
     }
 
     /// Open connections, requests in progress, requests since the start.
-    fn counts(&self, py: Python<'_>) -> (usize, usize, u64) {
+    fn counts(&self, py: Python<'_>) -> (usize, u64, u64) {
         (
             self.open_count(py),
-            self.active.get(py),
-            self.served.get(py),
+            self.numbers.active(),
+            self.numbers.served(),
         )
     }
 
