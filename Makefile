@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults memcheck matrix dist wheel docs site clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults cluster memcheck matrix dist wheel docs site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ reloads: build ## Reloads an ASGI server under load: no request may fail (N=20 r
 segfaults: build ## Peers crash under 100 callers, N times: is every call answered, and none run twice?
 	@scripts/setup test
 	@SEGFAULTS=$${N:-1000} rebar3 ct --suite test/py_segfault_SUITE
+
+cluster: build ## Three nodes with a pool over them, one link cut for SECONDS=10 under load: does only its work fail?
+	@scripts/setup test
+	@SPLIT_SECONDS=$(or $(SECONDS),10) rebar3 ct --suite test/py_split_SUITE
 
 memcheck: build ## The core's tests under AddressSanitizer, Miri and valgrind, as far as they are there
 	@scripts/memcheck

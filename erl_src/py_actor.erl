@@ -30,7 +30,9 @@
 
 -export([start_link/3, start_link/4, child_spec/1]).
 %% For Python.
--export([adopt/1, spawn_on_default/1]).
+-export([adopt/1, spawn_on_default/1, spawn_on/4]).
+%% For other nodes.
+-export([begin_at/4]).
 %% For Python, in the process itself.
 -export([monitor/1, demonitor/2, link/1, unlink/1]).
 %% For py_actor_sup, proc_lib and sys.
@@ -80,10 +82,59 @@ start_link(Loop, Module, Function, Args) ->
     ?EXPLAINED(
         [{loop, Loop}, {name, Module}, {name, Function}, {args, Args}],
         case py_event_loop:find(Loop) of
-            {ok, Pid} -> found_link(Pid, Module, Function, Args);
+            {ok, Pid} -> linked_to(Pid, Module, Function, Args);
             {error, Reason} -> {error, Reason}
         end
     ).
+
+%% The process is on the loop's node.
+linked_to(Loop, Module, Function, Args) ->
+    case py_remote:loop_there(Loop) of
+        {ok, Loop} when node(Loop) =:= node() ->
+            found_link(Loop, Module, Function, Args);
+        {ok, There} ->
+            is_list(Args) orelse error(badarg),
+            case begin_at(There, self(), [name(Module), name(Function)], Args) of
+                {ok, Actor} ->
+                    true = erlang:link(Actor),
+                    {ok, Actor};
+                {error, Reason} ->
+                    {error, Reason}
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
+
+%% @private
+%% @doc Starts an actor on the node of this loop. It is not linked: `Parent' does that, if there is one.
+-spec begin_at(pid(), pid() | none, [binary()], [term()]) -> {ok, pid()} | {error, term()}.
+begin_at(Loop, Parent, Name, Args) ->
+    case py_remote:loop_there(Loop) of
+        {ok, Loop} when node(Loop) =:= node() -> begin_here(Loop, Parent, Name, Args);
+        {ok, There} -> begin_there(There, Parent, Name, Args);
+        {error, Reason} -> {error, Reason}
+    end.
+
+begin_there(Loop, Parent, Name, Args) ->
+    try
+        erpc:call(node(Loop), ?MODULE, begin_at, [Loop, Parent, Name, Args])
+    catch
+        error:{erpc, noconnection} -> {error, {peer_down, noconnection}};
+        error:{exception, Reason, _} -> error(Reason)
+    end.
+
+begin_here(Loop, Parent, Name, Args) ->
+    true = group_leader(py_relay:leader(group_leader()), self()),
+    case checked(Name) of
+        ok ->
+            Beginning = {run, Loop, work(<<"_run_function">>, Name, #{args => Args})},
+            case Parent of
+                none -> py_actor_sup:start_actor(Beginning);
+                _ -> proc_lib:start(?MODULE, init, [Parent, Beginning])
+            end;
+        {error, Reason} ->
+            {error, Reason}
+    end.
 
 %% @doc A child specification for your supervisor.
 -spec child_spec(options()) -> supervisor:child_spec().
@@ -100,9 +151,15 @@ child_spec(#{module := Module, function := Function} = Options) ->
 found_link(Target, Module, Function, Args) ->
     is_list(Args) orelse error(badarg),
     Name = [name(Module), name(Function)],
+    case checked(Name) of
+        ok -> begin_link({run, Target, work(<<"_run_function">>, Name, #{args => Args})});
+        {error, Reason} -> {error, Reason}
+    end.
+
+checked(Name) ->
     %% infinity: an import may take any time.
     case py:call(<<"erlang.actors">>, <<"_check">>, Name, #{}, infinity) of
-        {ok, _} -> begin_link({run, Target, work(<<"_run_function">>, Name, #{args => Args})});
+        {ok, _} -> ok;
         {error, Exception} when is_map(Exception) -> {error, {py_exception, Exception}};
         {error, Reason} -> {error, Reason}
     end.
@@ -129,6 +186,15 @@ spawn_on_default(Actor) ->
     ok = py_interpreter:ensure_started(),
     ok = py_event_loop_sup:ensure_default(),
     started(py_actor_sup:start_actor({run, default, work(<<"_run_object">>, [Actor], #{})})).
+
+%% @private
+%% @doc Starts an actor on the loop with this name or pid, which may live elsewhere.
+-spec spawn_on(py_event_loop:loop(), binary(), binary(), [term()]) -> pid().
+spawn_on(Loop, Module, Function, Args) ->
+    case py_event_loop:find(Loop) of
+        {ok, Pid} -> started(begin_at(Pid, none, [Module, Function], Args));
+        {error, Reason} -> error(Reason)
+    end.
 
 started({ok, Pid}) -> Pid;
 started({error, Reason}) -> error(Reason).

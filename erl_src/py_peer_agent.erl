@@ -197,7 +197,9 @@ handle_continue(start, #state{proxy = Proxy, options = Options} = State) ->
     end.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {reply, ok | {error, unknown_call}, #state{}}.
+    {reply, ok | pid() | {error, unknown_call}, #state{}}.
+handle_call(loop, _From, #state{loop = Loop} = State) ->
+    {reply, Loop, State};
 handle_call(origin_ended, _From, State) ->
     {reply, ok, end_streams(State)};
 handle_call(Call, {From, _}, State) ->

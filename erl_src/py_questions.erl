@@ -110,7 +110,7 @@ perform({call, Module, Function, Args}) ->
 perform({apply, Fun, Args}) ->
     apply(Fun, Args);
 perform({call, Node, Module, Function, Args}) ->
-    erpc:call(Node, Module, Function, Args).
+    erpc:call(py_remote:node_of(Node), Module, Function, Args).
 
 %% erpc wraps exceptions of the other node; this unwraps them, as if they had been raised here.
 fail(Question, error, {exception, Reason, Stack}, [{erpc, _, _, _} | _]) ->

@@ -33,6 +33,8 @@
 -export([stream_lost/3, send/2]).
 %% For py_relay and py_relay_stream.
 -export([down/2, lost/1]).
+%% For py_questions and py_actor.
+-export([node_of/1, loop_there/1]).
 -export([info/1]).
 
 -export_type([request/0, stream/0]).
@@ -103,6 +105,38 @@ find(Proxy) ->
     catch
         %% The application is not running.
         error:badarg -> {error, loop_down}
+    end.
+
+%% @doc The node of the loop with this name, if it is one that lives elsewhere. Otherwise the name is
+%% that of a node.
+-spec node_of(atom()) -> node().
+node_of(Name) ->
+    case whereis(Name) of
+        Pid when is_pid(Pid) ->
+            case find(Pid) of
+                {ok, #py_remote{agent = Agent}} -> node(Agent);
+                {error, loop_down} -> Name
+            end;
+        _ ->
+            Name
+    end.
+
+%% @doc The process that owns the loop in its own node.
+-spec loop_there(pid()) -> {ok, pid()} | {error, py:reason()}.
+loop_there(Loop) when node(Loop) =/= node() ->
+    {ok, Loop};
+loop_there(Loop) ->
+    case find(Loop) of
+        {ok, #py_remote{agent = Agent}} ->
+            try
+                {ok, gen_server:call(Agent, loop, 5000)}
+            catch
+                exit:{timeout, _} -> {error, timeout};
+                exit:_ -> {error, loop_down}
+            end;
+        %% A local loop.
+        {error, loop_down} ->
+            {ok, Loop}
     end.
 
 -spec proxies() -> [pid()].

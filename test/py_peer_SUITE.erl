@@ -24,6 +24,7 @@
     a_dead_consumer_closes_the_stream/1,
     streams_of_what_fails/1,
     folds/1,
+    actors_are_linked/1,
     output_reaches_the_callers_group_leader/1,
     info_and_tasks/1,
     many_callers/1
@@ -39,6 +40,7 @@
     logs_arrive_with_its_name/1,
     what_it_prints_is_logged/1,
     stop_returns_what_did_not_end/1,
+    python_knows_peers_by_name/1,
     a_node_that_is_not_there/1
 ]).
 %% In another node.
@@ -60,6 +62,7 @@ groups() ->
         logs_arrive_with_its_name,
         what_it_prints_is_logged,
         stop_returns_what_did_not_end,
+        python_knows_peers_by_name,
         a_node_that_is_not_there
     ],
     Calls = cases:of_suite(?MODULE, [forward | Life]),
@@ -272,6 +275,41 @@ folds(Config) ->
     ?assertEqual({ok, 0}, py:fold_while(First, none, builtins, range, [1000], #{}, Options)),
     ?assertEqual({messages, []}, process_info(self(), messages)).
 
+actors_are_linked(Config) ->
+    Loop = loop(Config),
+    {ok, Actor} = py_actor:start_link(Loop, acting, server, []),
+    ?assertNotEqual(node(), node(Actor)),
+    Actor ! {<<"echo">>, self(), 1},
+    receive
+        {Actor, 1} -> ok
+    end,
+    Actor ! {raise, <<"no luck">>},
+    receive
+        {'EXIT', Actor, {py_exception, #{message := <<"no luck">>}}} -> ok
+    end,
+    ?assertMatch(
+        {error, {py_exception, #{type := <<"builtins.AttributeError">>}}},
+        py_actor:start_link(Loop, acting, nope, [])
+    ),
+    %% The death of the process that has started it ends it.
+    Self = self(),
+    Owner = spawn(fun() ->
+        {ok, Linked} = py_actor:start_link(Loop, acting, until_cancelled, [Self]),
+        Self ! {linked, Linked},
+        receive
+            stop -> ok
+        end
+    end),
+    receive
+        {linked, Linked} ->
+            Monitor = monitor(process, Linked),
+            ok = mortal:kill(Owner),
+            receive
+                {'DOWN', Monitor, process, Linked, Reason} -> ?assertEqual(killed, Reason)
+            end
+    end,
+    peers:flush_all().
+
 %% Around
 
 output_reaches_the_callers_group_leader(Config) ->
@@ -407,6 +445,22 @@ stop_returns_what_did_not_end(_Config) ->
     {ok, [#{runs := Runs}]} = py_event_loop:stop(Loop),
     ?assertMatch({_, _}, binary:match(Runs, <<"refuse_to_end">>)),
     peers:flush().
+
+python_knows_peers_by_name(_Config) ->
+    Loop = peers:start(#{name => named_peer}),
+    {ok, #{node := Node}} = py_event_loop:info(Loop),
+    Ask = "import erlang\nerlang.call('erlang', 'node', node='named_peer')",
+    ?assertEqual({ok, Node}, py:eval(Ask)),
+    Spawn = "import acting, erlang\nerlang.spawn_on('named_peer', acting.server)",
+    {ok, Actor} = py:eval(Spawn),
+    ?assertEqual(Node, node(Actor)),
+    Actor ! {<<"echo">>, self(), 2},
+    receive
+        {Actor, 2} -> ok
+    end,
+    Actor ! stop,
+    called:is_error("TypeError", "cannot be imported", py:eval("import erlang\nerlang.spawn_on('named_peer', lambda: 1)")),
+    peers:stop(Loop).
 
 a_node_that_is_not_there(_Config) ->
     ?assertEqual(

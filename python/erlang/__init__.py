@@ -3,7 +3,7 @@
 `docs/values.md` has the conversion tables, `docs/erlang_module.md` the rest.
 """
 
-from .actors import spawn
+from .actors import spawn, spawn_on
 from .atom import Atom
 from .calls import async_call, call, cast
 from .channels import Channel
@@ -47,6 +47,7 @@ __all__ = [
     "self",
     "send",
     "spawn",
+    "spawn_on",
     "uninterruptible",
     "unregister",
     "whereis",

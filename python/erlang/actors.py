@@ -45,6 +45,25 @@ def spawn(function: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any, **kw
     return mailbox.pid
 
 
+def spawn_on(
+    loop: Pid | Atom | str, function: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any
+) -> Pid:
+    """Start `function(*args)` as a task of another loop, and return its pid.
+
+    The loop is given by its name or pid. It may live in a peer or on another node: there the
+    function is imported by its module and name, and the arguments are converted as for Erlang.
+    """
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    if module in (None, "__main__") or name is None or "<" in name:
+        raise TypeError(
+            f"{function!r} cannot be imported by its name: define it at the top level of a module"
+        )
+    target = Atom.existing(loop) if isinstance(loop, str) else loop
+    pid: Pid = _call("py_actor", Atom("spawn_on"), [target, module, name, list(args)], None, None)
+    return pid
+
+
 def _coroutine(made: object) -> Coroutine[Any, Any, Any]:
     if not inspect.iscoroutine(made):
         raise TypeError(f"an actor must be a coroutine function, but this one returned {made!r}")

@@ -9,11 +9,17 @@
 
 -type member() :: {Control :: pid(), node()}.
 
-%% @doc Nodes with the application running.
+%% @doc Nodes with the application running. The setting `place' is for this module.
 -spec start([{Name :: atom(), Settings :: [{atom(), term()}]}]) -> [member()].
 start(Wanted) ->
-    Members = [start_bare(Name, paths()) || {Name, _} <- Wanted],
-    _ = [configure(Member, Settings) || {Member, {_, Settings}} <- lists:zip(Members, Wanted)],
+    Members = [
+        start_at(proplists:get_value(place, Settings, here), Name, paths())
+     || {Name, Settings} <- Wanted
+    ],
+    _ = [
+        configure(Member, proplists:delete(place, Settings))
+     || {Member, {_, Settings}} <- lists:zip(Members, Wanted)
+    ],
     [{_, First} | _] = Members,
     _ = [pong = call(Member, net_adm, ping, [First]) || Member <- Members],
     Members.
@@ -28,10 +34,21 @@ configure(Member, Settings) ->
 %% @doc A node with these arguments and without the application.
 -spec start_bare(atom(), [string()]) -> member().
 start_bare(Name, Args) ->
+    start_at(here, Name, Args).
+
+%% `{namespace, Name, Address}': in this network namespace.
+start_at(Place, Name, Args) ->
     Full = lists:concat([Name, "_", os:getpid(), "_", erlang:unique_integer([positive])]),
-    {ok, Control, Node} = peer:start(#{
+    {Host, Exec} =
+        case Place of
+            here ->
+                {"127.0.0.1", #{}};
+            {namespace, Space, Address} ->
+                {Address, #{exec => {os:find_executable("ip"), ["netns", "exec", Space, os:find_executable("erl")]}}}
+        end,
+    {ok, Control, Node} = peer:start(Exec#{
         name => list_to_atom(Full),
-        host => "127.0.0.1",
+        host => Host,
         longnames => true,
         connection => standard_io,
         wait_boot => 60_000,

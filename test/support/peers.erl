@@ -5,7 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([begin_suite/1, end_suite/0, begin_case/1, end_case/1]).
--export([start/1, stop/1, options/1, ended/1, os_pid/1, is_running/1, running/0, listening/1, flush/0]).
+-export([start/1, stop/1, options/1, ended/1, os_pid/1, is_running/1, running/0, listening/1, flush/0, flush_all/0]).
 
 -spec begin_suite(Config) -> Config when Config :: [{atom(), term()}].
 begin_suite(Config) ->
@@ -135,5 +135,13 @@ flush() ->
     receive
         {py_reply, _, _} -> flush();
         {'DOWN', _, _, _, _} -> flush()
+    after 0 -> ok
+    end.
+
+%% @doc Forgets all messages.
+-spec flush_all() -> ok.
+flush_all() ->
+    receive
+        _ -> flush_all()
     after 0 -> ok
     end.
