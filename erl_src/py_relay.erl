@@ -130,7 +130,7 @@ begin_request(Loop, Call) ->
             end
     end.
 
-%% The reply is that of a local loop or of a peer. When this process ends, the request is given up.
+%% The reply is that of a local loop or of a peer. When this process ends, the request is abandoned.
 wait(Token, Caller, Monitor, Own, Request, Timeout) ->
     receive
         {py_reply, Own, Result} ->
