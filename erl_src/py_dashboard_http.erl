@@ -158,7 +158,11 @@ route(<<"GET">>, <<"/">>) -> {ok, page};
 route(<<"GET">>, <<"/api/view">>) -> {ok, view};
 route(<<"GET">>, <<"/api/events">>) -> {ok, events};
 route(<<"GET">>, <<"/metrics">>) -> {ok, metrics};
-route(<<"POST">>, <<"/api/cancel">>) -> {ok, cancel};
+route(<<"GET">>, <<"/api/trace">>) -> {ok, trace};
+route(<<"POST">>, <<"/api/profile">>) -> {ok, profile};
+route(<<"POST">>, <<"/api/cancel">>) -> {ok, {change, cancel}};
+route(<<"POST">>, <<"/api/interrupt">>) -> {ok, {change, interrupt}};
+route(<<"POST">>, <<"/api/restart">>) -> {ok, {change, restart}};
 route(<<"GET">>, Path) ->
     case file(Path) of
         {_, _} = File -> {ok, {file, File}};
@@ -171,6 +175,11 @@ file(<<"/element.js">>) -> {"element.js", "text/javascript; charset=utf-8"};
 file(<<"/overview.js">>) -> {"overview.js", "text/javascript; charset=utf-8"};
 file(<<"/loop.js">>) -> {"loop.js", "text/javascript; charset=utf-8"};
 file(<<"/task.js">>) -> {"task.js", "text/javascript; charset=utf-8"};
+file(<<"/calls.js">>) -> {"calls.js", "text/javascript; charset=utf-8"};
+file(<<"/flame.js">>) -> {"flame.js", "text/javascript; charset=utf-8"};
+file(<<"/heat.js">>) -> {"heat.js", "text/javascript; charset=utf-8"};
+file(<<"/profile.js">>) -> {"profile.js", "text/javascript; charset=utf-8"};
+file(<<"/recorder.js">>) -> {"recorder.js", "text/javascript; charset=utf-8"};
 file(<<"/style.css">>) -> {"style.css", "text/css; charset=utf-8"};
 file(<<"/icon.svg">>) -> {"icon.svg", "image/svg+xml"};
 file(_) -> none.
@@ -190,12 +199,25 @@ routed(Socket, events, #{query := Query}, Access) ->
         ok -> events(Socket, Query, Access);
         {error, _} -> ok
     end;
-routed(Socket, cancel, #{headers := Headers, query := Query}, #{read_only := ReadOnly}) ->
+routed(Socket, trace, #{query := Query}, _) ->
+    case py_dashboard_view:trace(Query) of
+        {ok, Trace} -> reply(Socket, 200, [{"Content-Disposition", "attachment; filename=loops.trace.json"} | json()], Trace);
+        {error, _} -> reply(Socket, 404, text(), reason(404))
+    end;
+routed(Socket, profile, #{headers := Headers, query := Query}, _) ->
+    case is_own_origin(Headers) of
+        true -> reply(Socket, 200, json(), py_dashboard_json:encode(py_dashboard_view:profile(Query)));
+        false -> foreign(Socket)
+    end;
+routed(Socket, {change, Action}, #{headers := Headers, query := Query}, #{read_only := ReadOnly}) ->
     case {is_own_origin(Headers), ReadOnly} of
-        {false, _} -> reply(Socket, 403, text(), "A foreign page must not do this.\n");
+        {false, _} -> foreign(Socket);
         {true, true} -> reply(Socket, 403, text(), "The dashboard is read-only.\n");
-        {true, false} -> reply(Socket, 200, json(), py_dashboard_json:encode(py_dashboard_view:cancel(Query)))
+        {true, false} -> reply(Socket, 200, json(), py_dashboard_json:encode(py_dashboard_view:Action(Query)))
     end.
+
+foreign(Socket) ->
+    reply(Socket, 403, text(), "A foreign page must not do this.\n").
 
 is_own_origin(#{<<"origin">> := Origin, <<"host">> := Host}) -> Origin =:= <<"http://", Host/binary>>;
 is_own_origin(_) -> false.

@@ -1,7 +1,7 @@
 %% @doc What the dashboard shows, as terms for {@link py_dashboard_json}, from {@link py_inspect}; and
-%% the one thing that it changes: a task can be cancelled.
+%% what it changes: a task can be cancelled, a callback interrupted, a loop restarted.
 %%
-%% The query of a view says what is looked at: nothing, `loop', or `loop' and `task'. Identifiers of
+%% The query of a view says what is looked at: nothing, a `page', `loop', or `loop' and `task'. Identifiers of
 %% loops and tasks are numbers; those that do not exist are an `error' in the view. `node' names a
 %% connected node, which is then asked for the view: the overview has the loops of all of them, peers
 %% included.
@@ -9,7 +9,8 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([view/2, cancel/1]).
+-export([view/2, profile/1, trace/1]).
+-export([cancel/1, interrupt/1, restart/1]).
 %% On other nodes.
 -export([summaries/0]).
 
@@ -20,26 +21,30 @@
 -define(CANCEL_MS, 2000).
 %% For another node: it may list its tasks, which takes up to 400 ms, or be gone.
 -define(NODE_MS, 3000).
+%% Loops to choose from, seconds of a profile, and different stacks of it.
+-define(CHOICES, 1000).
+-define(PROFILE_S, 60).
+-define(STACKS, 5000).
 
 -spec view(query(), py_dashboard:access()) -> #{atom() => term()}.
 view(#{<<"node">> := Name} = Query, #{read_only := ReadOnly}) ->
     Here = maps:remove(<<"node">>, Query),
-    case elsewhere(Name, view, [Here, #{read_only => ReadOnly}]) of
+    case elsewhere(Name, view, [Here, #{read_only => ReadOnly}], ?NODE_MS) of
         {ok, View} -> View;
         error -> #{error => no_node, node_name => Name, read_only => ReadOnly}
     end;
 view(Query, #{read_only := ReadOnly}) ->
-    View = shown(number(<<"loop">>, Query), number(<<"task">>, Query), Query),
+    View = page_shown(maps:get(<<"page">>, Query, <<>>), Query),
     View#{node_name => node(), read_only => ReadOnly}.
 
 %% Other nodes
 
 %% Calls a function of this module on a connected node.
-elsewhere(Name, Function, Args) ->
+elsewhere(Name, Function, Args, Ms) ->
     case [Node || Node <- [node() | nodes(connected)], atom_to_binary(Node) =:= Name] of
         [Node] ->
             try
-                {ok, erpc:call(Node, ?MODULE, Function, Args, ?NODE_MS)}
+                {ok, erpc:call(Node, ?MODULE, Function, Args, Ms)}
             catch
                 %% It has just gone, or does not run this application.
                 _:_ -> error
@@ -67,6 +72,11 @@ node_row({Node, State, Loops}) ->
     Stuck = length([stuck || #{state := stuck} <- Loops]),
     #{name => Node, state => State, loops => length(Loops), stuck => Stuck}.
 
+page_shown(<<"calls">>, _) -> calls();
+page_shown(<<"profile">>, _) -> loops();
+page_shown(<<"recorder">>, Query) -> recorder(number(<<"loop">>, Query), Query);
+page_shown(_, Query) -> shown(number(<<"loop">>, Query), number(<<"task">>, Query), Query).
+
 shown(undefined, _, Query) -> overview(page(Query));
 shown(Id, undefined, Query) -> with_loop(Id, fun(Loop) -> loop(Loop, Query) end);
 shown(Id, TaskId, _) -> with_loop(Id, fun(Loop) -> task(Loop, TaskId) end).
@@ -89,8 +99,6 @@ overview(From) ->
     Nodes = [{node(), up, summaries()} | others()],
     Loops = lists:append([Each || {_, _, Each} <- Nodes]),
     Ordered = lists:sort(fun(One, Other) -> rank(One) =< rank(Other) end, Loops),
-    Calls = py_inspect:calls(),
-    Streams = py_inspect:streams(),
     #{
         node => maps:without([runners, stuck_after], py_inspect:node()),
         stuck => length([stuck || #{state := stuck} <- Loops]),
@@ -100,11 +108,92 @@ overview(From) ->
         loops => rows(Ordered, From),
         nodes => [node_row(Each) || Each <- Nodes],
         lints => rows(py_lint:find(#{kinds => [never_awaited, never_retrieved, no_demand, near_limit]}), 0),
+        all_calls => length(py_inspect:calls()),
+        all_streams => length(py_inspect:streams())
+    }.
+
+%% Calls, streams and functions
+
+calls() ->
+    Calls = py_inspect:calls(),
+    Streams = py_inspect:streams(),
+    Functions = py_inspect:functions(),
+    #{
         calls => rows(Calls, 0),
         all_calls => length(Calls),
         streams => rows(Streams, 0),
-        all_streams => length(Streams)
+        all_streams => length(Streams),
+        functions => rows(Functions, 0),
+        all_functions => length(Functions)
     }.
+
+%% To choose from
+
+loops() ->
+    Loops = [maps:with([id, name, kind, state], Loop) || #{kind := python} = Loop <- py_inspect:loops()],
+    #{loops => lists:sublist(Loops, ?CHOICES), total => length(Loops)}.
+
+%% What a loop did last, the newest first
+
+recorder(undefined, _) ->
+    loops();
+recorder(Id, Query) ->
+    with_loop(Id, fun(Loop) ->
+        {ok, Events} = events(Id),
+        {Slow, Others} = lists:partition(fun(#{kind := Kind}) -> Kind =:= slow_turn end, lists:reverse(Events)),
+        From = page(Query),
+        #{loop => summary(Loop), slow => Slow, total => length(Others), from => From, rows => rows(Others, From)}
+    end).
+
+%% It may have ended meanwhile.
+events(Id) ->
+    case py_recorder:events(Id) of
+        {ok, Events} -> {ok, Events};
+        {error, _} -> {ok, []}
+    end.
+
+%% @doc For ui.perfetto.dev.
+-spec trace(query()) -> {ok, iodata()} | {error, term()}.
+trace(#{<<"node">> := Name} = Query) ->
+    case elsewhere(Name, trace, [maps:remove(<<"node">>, Query)], ?NODE_MS) of
+        {ok, Trace} -> Trace;
+        error -> {error, no_node}
+    end;
+trace(Query) ->
+    case number(<<"loop">>, Query) of
+        undefined -> py_recorder:trace(all);
+        Id -> py_recorder:trace(Id)
+    end.
+
+%% @doc A profile, and the same in the formats of other programs. One at a time.
+-spec profile(query()) -> #{atom() => term()}.
+profile(#{<<"node">> := Name} = Query) ->
+    case elsewhere(Name, profile, [maps:remove(<<"node">>, Query)], 1000 * ?PROFILE_S + 30_000) of
+        {ok, Profile} -> Profile;
+        error -> #{error => no_node}
+    end;
+profile(Query) ->
+    Ms = 1000 * min(?PROFILE_S, max(1, or_else(number(<<"seconds">>, Query), 3))),
+    try register(py_dashboard_profile, self()) of
+        true -> profiled(py_inspect:profile(or_else(number(<<"loop">>, Query), all), #{ms => Ms}))
+    catch
+        error:badarg -> #{error => busy}
+    end.
+
+profiled({ok, #{stacks := Stacks} = Profile}) ->
+    {Kept, Rest} = lists:split(min(?STACKS, length(Stacks)), Stacks),
+    (maps:without([samples], Profile))#{
+        stacks => Kept,
+        left_out => lists:sum([Count || #{samples := Count} <- Rest]),
+        files => maps:from_list([{Format, iolist_to_binary(py_profile:text(Format, Profile))} || Format <- [collapsed, speedscope, firefox]])
+    };
+profiled({error, {no_loop, _}}) ->
+    #{error => no_loop};
+profiled({error, Reason}) ->
+    #{error => Reason}.
+
+or_else(undefined, Default) -> Default;
+or_else(Value, _) -> Value.
 
 %% Stuck ones first, then those of this node, by their numbers.
 rank(#{state := State, node := Node, id := Id}) -> {State =/= stuck, Node =/= node(), Node, Id}.
@@ -219,16 +308,56 @@ in_full(#{id := Id, awaited_by := Awaiters} = Task, Tasks) ->
 %% @doc Cancels a task. `timeout': its loop is stuck or Python does not run, nothing was cancelled.
 -spec cancel(query()) -> #{result := cancelled | no_task | timeout | failed}.
 cancel(#{<<"node">> := Name} = Query) ->
-    case elsewhere(Name, cancel, [maps:remove(<<"node">>, Query)]) of
-        {ok, Result} -> Result;
-        error -> #{result => failed}
-    end;
+    changed_elsewhere(Name, cancel, Query);
 cancel(Query) ->
     Loop = number(<<"loop">>, Query),
     Task = number(<<"task">>, Query),
     Name = maps:get(<<"name">>, Query, <<>>),
     Result = cancelled(Loop, Task, Name, request(number(<<"request">>, Query))),
     ?LOG_NOTICE("dashboard: cancel task ~p (~tp) of loop ~p: ~p", [Task, Name, Loop, Result]),
+    #{result => Result}.
+
+changed_elsewhere(Name, Function, Query) ->
+    case elsewhere(Name, Function, [maps:remove(<<"node">>, Query)], ?NODE_MS) of
+        {ok, Result} -> Result;
+        error -> #{result => failed}
+    end.
+
+%% @doc Raises `LoopStuckError' in the callback that a loop runs now. `idle': it runs none.
+-spec interrupt(query()) -> #{result := interrupted | idle | no_loop | failed}.
+interrupt(#{<<"node">> := Name} = Query) ->
+    changed_elsewhere(Name, interrupt, Query);
+interrupt(Query) ->
+    Loop = number(<<"loop">>, Query),
+    Result =
+        case Loop =/= undefined andalso py_watchdog:interrupt(Loop) of
+            ok -> interrupted;
+            {error, idle} -> idle;
+            {error, closed} -> no_loop;
+            false -> no_loop;
+            {error, _} -> failed
+        end,
+    ?LOG_NOTICE("dashboard: interrupt loop ~p: ~p", [Loop, Result]),
+    #{result => Result}.
+
+%% @doc Ends the process of a loop: its supervisor, if it has one, starts another loop. `no_process':
+%% Python started the loop.
+-spec restart(query()) -> #{result := restarted | no_loop | no_process}.
+restart(#{<<"node">> := Name} = Query) ->
+    changed_elsewhere(Name, restart, Query);
+restart(Query) ->
+    Loop = number(<<"loop">>, Query),
+    Result =
+        case Loop =/= undefined andalso py_inspect:loop(Loop) of
+            {ok, #{pid := Pid}} when is_pid(Pid) ->
+                true = exit(Pid, {restarted, py_dashboard}),
+                restarted;
+            {ok, _} ->
+                no_process;
+            _ ->
+                no_loop
+        end,
+    ?LOG_NOTICE("dashboard: restart loop ~p: ~p", [Loop, Result]),
     #{result => Result}.
 
 request(undefined) -> none;

@@ -39,6 +39,8 @@
 -define(GRACE, 500).
 %% The last part of that, in which the thread is checked for progress.
 -define(LOOK, 250).
+%% Events of the flight recorder in the log.
+-define(EVENTS, 8).
 
 -spec start_link(py_event_loop_options:checked()) -> {ok, pid()} | {error, term()}.
 start_link(#{name := undefined} = Options) ->

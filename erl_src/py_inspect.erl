@@ -19,11 +19,13 @@
 -export([loops/0, loop/1, tasks/1, calls/0, streams/0, node/0]).
 -export([last_tasks/1]).
 -export([ps/0, ps/1, tree/0, tree/1]).
+-export([profile/2, functions/0]).
 %% For py_inspect_text.
 -export([all_as_text/1, as_text/2]).
 %% A process of its own.
 -export([ask_and_exit/1]).
 
+-export_type([timed_function/0]).
 -export_type([which/0, loop/0, lag/0, task/0, frame/0, tasks/0, call/0, stream/0, node_view/0]).
 
 %% A loop by its process, its name or its number, which logs show.
@@ -160,6 +162,14 @@
     runners := [non_neg_integer()],
     calls := #{threads | idle | queued | ended | abandoned => non_neg_integer()},
     stuck_after := timeout()
+}.
+
+-type timed_function() :: #{
+    name := binary(),
+    calls := pos_integer(),
+    total_ms := float(),
+    p99_ms := float(),
+    longest_ms := float()
 }.
 
 %% How long a loop has for its list, and another thread after that.
@@ -453,6 +463,36 @@ streams() ->
         }
      || {Id, Name, Caller, Consumer, Loop, Age, {Sent, Demand, Waits, Waited}} <- py_nif:inspect_streams()
     ].
+
+%% @doc The functions that Erlang has called, by the time that their calls took together: from the
+%% beginning of each to its end, waiting included. Calls of less than 0.1 ms are left out. `p99_ms' may
+%% be a quarter too long.
+-spec functions() -> [timed_function()].
+functions() ->
+    Times = [
+        #{name => Name, calls => Calls, total_ms => Total / 1.0e6, p99_ms => P99 / 1.0e6, longest_ms => Longest / 1.0e6}
+     || {Name, Calls, Total, P99, Longest} <- py_nif:inspect_functions()
+    ],
+    lists:sort(fun(#{total_ms := One}, #{total_ms := Other}) -> One >= Other end, Times).
+
+%% @doc Takes a profile of a loop, of the call threads (`calls'), or of all (`all'): reads their stacks
+%% at intervals, also while one thread keeps the GIL. {@link py_profile} has the options, the result
+%% and other formats.
+%%
+%% `unsupported': this Python keeps its frames where they were not found, or the system does not let
+%% the process read its own memory (`process_vm_readv').
+-spec profile(which() | all | calls, py_profile:options()) ->
+    {ok, py_profile:profile()} | {error, {no_loop, which()} | not_started | unsupported | timeout}.
+profile(Which, Options) ->
+    Checked = ?EXPLAINED([{any, Which}, {profile_options, Options}], py_profile:checked(Options)),
+    case Which of
+        all -> py_profile:take(all, Checked);
+        calls -> py_profile:take(calls, Checked);
+        _ -> profile_of(loop(Which), Checked)
+    end.
+
+profile_of({ok, #{id := Id}}, Options) -> py_profile:take([Id], Options);
+profile_of({error, Reason}, _) -> {error, Reason}.
 
 %% @doc As {@link ps/1}, for all loops.
 -spec ps() -> ok.

@@ -49,6 +49,8 @@
     | limit
     | fold_options
     | loop_stream_options
+    | profile_options
+    | {from_to, integer(), integer()}
     | return
     | return_of_items
     | values
@@ -211,6 +213,13 @@ problem(limit, Value) ->
     wrong_unless(
         is_integer(Value) andalso Value > 0 andalso Value < 1 bsl 64,
         "not a limit: a positive number of items, or of bytes"
+    );
+problem(profile_options, Value) ->
+    options(Value, #{ms => {from_to, 1, 3_600_000}, interval_us => {from_to, 100, 10_000_000}});
+problem({from_to, From, To}, Value) ->
+    wrong_unless(
+        is_integer(Value) andalso Value >= From andalso Value =< To,
+        io_lib:format("not a number from ~b to ~b", [From, To])
     );
 problem(channel_options, Value) ->
     options(Value, #{limit => limit, type => channel_type, owner => consumer});

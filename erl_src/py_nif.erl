@@ -100,6 +100,9 @@
 %% For py_inspect.
 -export([inspect_loops/1, inspect_loop_of/1, inspect_calls/0, inspect_streams/0, inspect_asgi/0]).
 -export([inspect_list_tasks/2, inspect_list_from_outside/1, inspect_last_tasks/1]).
+-export([profile_start/5, inspect_functions/0]).
+%% For py_recorder.
+-export([recorder_read/1]).
 %% For py_questions.
 -export([questions_started/1, question_begin/1, question_reply/2, question_raise/4]).
 %% For py_actor.
@@ -250,6 +253,9 @@
     inspect_list_tasks/2,
     inspect_list_from_outside/1,
     inspect_last_tasks/1,
+    profile_start/5,
+    inspect_functions/0,
+    recorder_read/1,
     output_started/1,
     output_stopped/0,
     output_done/2,
@@ -1090,6 +1096,45 @@ inspect_list_from_outside(_Id) -> erlang:nif_error(not_loaded).
 -spec inspect_last_tasks(pos_integer()) ->
     {Age :: non_neg_integer(), {Total :: non_neg_integer(), [tuple()]}} | undefined.
 inspect_last_tasks(_Id) -> erlang:nif_error(not_loaded).
+
+%% Times of calls of at least 0.1 ms, in nanoseconds.
+%% @private
+-spec inspect_functions() ->
+    [
+        {
+            binary(),
+            Calls :: pos_integer(),
+            Total :: non_neg_integer(),
+            P99 :: non_neg_integer(),
+            Longest :: non_neg_integer()
+        }
+    ].
+inspect_functions() -> erlang:nif_error(not_loaded).
+
+%% The caller gets `{py_profile, Token, {ok, {Frames, Stacks, Samples, Counts}}}', or
+%% `{py_profile, Token, {error, unsupported}}'. A stack has its loop, 0 for a call thread, its task or
+%% function, and the places of its frames, outermost first; a sample its time in microseconds and the
+%% place of its stack. Places count from 0.
+%% @private
+-spec profile_start(Token :: integer(), [pos_integer()] | all, Calls :: boolean(), Ms :: pos_integer(),
+    IntervalUs :: pos_integer()) -> ok | {error, not_started | term()}.
+profile_start(_Token, _Loops, _Calls, _Ms, _IntervalUs) -> erlang:nif_error(not_loaded).
+
+%% The last events of a loop and the stacks of its last slow turns, the oldest first. Times
+%% are in nanoseconds, of the same clock as `Now'.
+%% @private
+-spec recorder_read(Loop :: pos_integer()) ->
+    undefined
+    | {
+        Now :: non_neg_integer(),
+        [{Time :: non_neg_integer(), Kind :: atom(), Value :: non_neg_integer()}],
+        [
+            {Turn :: non_neg_integer(), Began :: non_neg_integer(), Lasted :: non_neg_integer(), [
+                {Function :: binary(), File :: binary(), Line :: non_neg_integer()}
+            ]}
+        ]
+    }.
+recorder_read(_Loop) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec inspect_asgi() ->

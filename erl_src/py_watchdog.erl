@@ -19,7 +19,7 @@
 %% Takes these messages:
 %%
 %% <ul>
-%% <li>the call `stuck', from {@link stuck/0}.</li>
+%% <li>the call `stuck', from {@link stuck/0}, and `{interrupt, Id}', from {@link interrupt/1}.</li>
 %% <li>`look', from its own timer: check all loops.</li>
 %% <li>`loop_awake', from the thread of the first loop that begins a turn while this process has no
 %% timer: check all loops when that turn may be too long.</li>
@@ -31,7 +31,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/0, stuck/0]).
+-export([start_link/0, stuck/0, interrupt/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([policy/0]).
@@ -70,6 +70,8 @@
 
 %% How long to wait for the GIL before the stacks are read without it.
 -define(PATIENCE_MS, 250).
+%% Events of the flight recorder in a report.
+-define(EVENTS, 8).
 
 -spec start_link() -> {ok, pid()} | {error, term()}.
 start_link() ->
@@ -84,6 +86,12 @@ start_link() ->
 -spec stuck() -> #{pos_integer() => [binary()]}.
 stuck() ->
     gen_server:call(?MODULE, stuck).
+
+%% @doc Raises `LoopStuckError' in the callback that the loop runs now, as the policy `interrupt'
+%% does. `idle': it runs none.
+-spec interrupt(pos_integer()) -> ok | {error, idle | closed | not_started | term()}.
+interrupt(Id) ->
+    gen_server:call(?MODULE, {interrupt, Id}).
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
@@ -104,9 +112,17 @@ look_in(_, State) ->
     State.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
-    {reply, #{pos_integer() => [binary()]} | {error, unknown_call}, #state{}}.
+    {reply, #{pos_integer() => [binary()]} | ok | {error, term()}, #state{}}.
 handle_call(stuck, _From, #state{stuck = Stuck} = State) ->
     {reply, maps:map(fun(_, #stuck{stack = Stack}) -> Stack end, Stuck), State};
+handle_call({interrupt, Id}, _From, State) ->
+    {_, Running} = py_nif:watchdog_look(0),
+    case lists:keyfind(Id, 1, Running) of
+        {_, _, _, _, _, Callback, _} when Callback =/= 0 ->
+            {reply, py_nif:watchdog_interrupt(Id, Callback), looked_after(State)};
+        _ ->
+            {reply, {error, idle}, looked_after(State)}
+    end;
 handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("py_watchdog: unknown call ~p from ~p", [Call, From]),
     {reply, {error, unknown_call}, State}.
@@ -131,6 +147,10 @@ handle_info({py_stacks, Token, Result}, #state{asked = Asked} = State) ->
 handle_info(Message, State) ->
     ?LOG_WARNING("py_watchdog: unknown message ~p", [Message]),
     {noreply, State}.
+
+%% A check outside the order may have found that no loop is awake.
+looked_after(#state{threshold = infinity} = State) -> State;
+looked_after(#state{threshold = Threshold} = State) -> look_in(Threshold, State).
 
 %% Checks all loops and sets the timer for the next check.
 looked(State) ->
@@ -209,8 +229,8 @@ reports(Ids, Result, #state{stuck = Stuck} = State) ->
 report(Id, #stuck{owner = Owner, thread = Thread, ms = Ms} = Stuck, Result, State) ->
     Policy = policy(Owner, State#state.policy),
     ?LOG_WARNING(
-        "~ts has been in one turn for ~b ms (~s)~n~ts",
-        [name(Id, Owner), Ms, Policy, py_stack_dump:text(Thread, Result)],
+        "~ts has been in one turn for ~b ms (~s)~n~ts~ts",
+        [name(Id, Owner), Ms, Policy, py_stack_dump:text(Thread, Result), py_recorder:lines(Id, ?EVENTS)],
         #{loop => Id, owner => Owner, stuck_ms => Ms}
     ),
     Stack = py_stack_dump:stack(Thread, Result),

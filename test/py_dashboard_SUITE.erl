@@ -20,6 +20,8 @@
     a_stuck_loop_has_its_line/1,
     a_task_is_cancelled_and_that_is_logged/1,
     only_that_task_is_cancelled/1,
+    a_loop_is_interrupted_and_restarted/1,
+    profiles_and_traces_are_sent/1,
     read_only_cancels_nothing/1,
     a_browser_that_goes_away_leaves_nothing/1,
     a_hundred_browsers/1,
@@ -309,11 +311,74 @@ only_that_task_is_cancelled(_Config) ->
         stopped(Task)
     end).
 
+a_loop_is_interrupted_and_restarted(_Config) ->
+    Access = {Port, _} = started(#{}),
+    Do = fun(Action, Id) ->
+        Path = ["/api/", Action, "?loop=", integer_to_list(Id)],
+        {200, _, Text} = request(Port, "POST", Path, [cookie(Access), {"Origin", origin(Port)}]),
+        Text
+    end,
+    with_loop(#{}, fun(Loop) ->
+        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        ?assertEqual(<<"{\"result\":\"idle\"}">>, Do("interrupt", Id)),
+        {ok, _} = py:call(called, hold, []),
+        {ok, Task} = py_event_loop:submit(Loop, profiled, both_later_at_once, []),
+        eventually:is(<<"{\"result\":\"interrupted\"}">>, fun() -> Do("interrupt", Id) end),
+        {error, Raised} = py:await(Task),
+        ?assertNotEqual(nomatch, string:find(io_lib:format("~p", [Raised]), "LoopStuckError")),
+        {ok, _} = py:call(called, release, []),
+        ?assertEqual({ok, 1}, py_event_loop:run(Loop, asyncio, sleep, [0, 1]))
+    end),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        {ok, _} = py_event_loop:start_link(#{name => restarted}),
+        receive stop -> ok end
+    end),
+    eventually:is(true, fun() -> is_pid(whereis(restarted)) end),
+    {ok, #{id := Id}} = py_inspect:loop(restarted),
+    ?assertEqual(<<"{\"result\":\"restarted\"}">>, Do("restart", Id)),
+    receive {'DOWN', Monitor, process, Pid, Reason} -> ?assertEqual({restarted, py_dashboard}, Reason) end,
+    eventually:is(<<"{\"result\":\"no_loop\"}">>, fun() -> Do("restart", Id) end),
+    {ok, LoopRef} = py_nif:event_loop_new(),
+    {ok, #{id := Ours}} = py_nif:event_loop_info(LoopRef),
+    ?assertEqual(<<"{\"result\":\"no_process\"}">>, Do("restart", Ours)),
+    ok = py_nif:event_loop_destroy(LoopRef).
+
+profiles_and_traces_are_sent(_Config) ->
+    Access = {Port, _} = started(#{}),
+    Profile = fun(Query, Origin) -> request(Port, "POST", ["/api/profile?", Query], [cookie(Access) | Origin]) end,
+    with_loop(#{}, fun(Loop) ->
+        {ok, _} = py_event_loop:run(Loop, asyncio, sleep, [0]),
+        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        Number = integer_to_list(Id),
+        {200, _, Taken} = Profile(["seconds=1&loop=", Number], [{"Origin", origin(Port)}]),
+        is_shown(["\"stacks\":", "\"speedscope\":", "\"idle\":"], Taken),
+        {200, _, Gone} = Profile("seconds=1&loop=999999", [{"Origin", origin(Port)}]),
+        is_shown(["\"error\":\"no_loop\""], Gone),
+        ?assertMatch({403, _, _}, Profile("seconds=1", [{"Origin", "http://evil.example"}])),
+        true = register(py_dashboard_profile, self()),
+        {200, _, Busy} = Profile("seconds=1", [{"Origin", origin(Port)}]),
+        true = unregister(py_dashboard_profile),
+        is_shown(["\"error\":\"busy\""], Busy),
+        {200, Headers, Trace} = get(Access, ["/api/trace?loop=", Number]),
+        ?assertMatch("attachment;" ++ _, proplists:get_value("content-disposition", Headers)),
+        is_shown(["\"traceEvents\":["], Trace),
+        {200, _, Recorder} = get(Access, ["/api/view?page=recorder&loop=", Number]),
+        is_shown(["\"kind\":\"request_in\"", "\"slow\":["], Recorder),
+        {200, _, Calls} = get(Access, "/api/view?page=calls"),
+        is_shown(["\"functions\":[", "\"streams\":["], Calls)
+    end),
+    ?assertMatch({404, _, _}, get(Access, "/api/trace?loop=999999")).
+
 read_only_cancels_nothing(_Config) ->
     Access = started(#{read_only => true}),
     with_loop(#{}, fun(Loop) ->
         {ok, Task} = py_event_loop:submit(Loop, inspected, child, []),
         ?assertMatch({403, _, <<"The dashboard is read-only.\n">>}, cancel(Access, query(Loop, <<"inspected.child">>))),
+        [
+            ?assertMatch({403, _, <<"The dashboard is read-only.\n">>},
+                request(element(1, Access), "POST", ["/api/", Action, "?loop=1"], [cookie(Access), {"Origin", origin(element(1, Access))}]))
+         || Action <- ["interrupt", "restart"]
+        ],
         {200, _, Text} = get(Access, "/api/view"),
         is_shown(["\"read_only\":true"], Text),
         ?assertEqual(1, map_size(named(Loop, 1))),
@@ -326,7 +391,7 @@ a_browser_that_goes_away_leaves_nothing(_Config) ->
     {Port, _} = Access = started(#{}),
     Before = connections(),
     Sockets = [watching(Access) || _ <- [1, 2, 3]],
-    ?assertEqual(Before + 3, connections()),
+    eventually:is(Before + 3, fun connections/0),
     [gen_tcp:close(Socket) || Socket <- Sockets],
     {ok, Silent} = connected(Port),
     gen_tcp:close(Silent),

@@ -43,7 +43,10 @@ end_per_testcase(_Case, Config) -> called:end_case(Config).
 loops_of_erlang_and_of_python_are_shown(_Config) ->
     with_loop(#{name => shown}, fun(Loop) ->
         ?assertMatch({ok, _}, py_event_loop:run(Loop, called, loop_thread, [])),
-        {ok, Shown} = py_inspect:loop(Loop),
+        %% The turn ends after the reply.
+        {ok, Shown} = eventually:passes(
+            fun({ok, #{lag := #{turns := Ended}}}) -> Ended > 0 end, fun() -> py_inspect:loop(Loop) end
+        ),
         ?assertMatch(#{name := shown, pid := Loop, kind := python, unanswered := 0}, Shown),
         #{lag := #{turns := Turns, p50_us := Half, p99_us := Most, longest_us := Longest}} = Shown,
         ?assert(Turns > 0 andalso Half =< Most andalso Most =< Longest),

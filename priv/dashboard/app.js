@@ -1,9 +1,13 @@
-// What is looked at is in the address: #/, #/loop/ID, #/loop/ID/task/ID, and #/node/NAME in front of
-// these for another node. Each view is a stream of
-// events; a new one replaces what is shown and keeps the focus.
+// What is looked at is in the address: #/, #/loop/ID, #/loop/ID/task/ID, #/calls, #/profile/ID,
+// #/recorder/ID, and #/node/NAME in front of these for another node. Each view is a stream of events; a
+// new one replaces what is shown and keeps the focus.
+import { calls } from "./calls.js";
 import { address, el, lookAt, loopName } from "./element.js";
+import { record } from "./heat.js";
 import { loop } from "./loop.js";
 import { overview } from "./overview.js";
+import { profile } from "./profile.js";
+import { recorder } from "./recorder.js";
 import { task } from "./task.js";
 
 const main = document.getElementById("main");
@@ -14,11 +18,27 @@ let place = {};
 let typing = null;
 
 function route() {
-  const found = /^#(?:\/node\/([^/]+))?\/loop\/(\d+)(?:\/task\/(\d+))?$/.exec(location.hash);
-  place = { node: found?.[1] && decodeURIComponent(found[1]), loop: found?.[2], task: found?.[3], from: 0, search: "" };
+  const found = /^#(?:\/node\/([^/]+))?\/(calls|profile|recorder|loop)?(?:\/(\d+)(?:\/task\/(\d+))?)?$/.exec(location.hash);
+  const page = found?.[2] === "loop" ? undefined : found?.[2];
+  place = { page, node: found?.[1] && decodeURIComponent(found[1]), loop: found?.[3], task: found?.[4], from: 0, search: "" };
   lookAt(place.node);
   main.replaceChildren(el("p", { class: "muted" }, "Loading…"));
-  watch();
+  document.querySelectorAll("#pages a").forEach((link) => {
+    const isThis = link.id === `page-${page ?? "overview"}`;
+    link.toggleAttribute("data-current", isThis);
+    if (isThis) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+  });
+  if (page === "profile") once(); else watch();
+}
+
+// A profile stays as it is.
+async function once() {
+  source?.close();
+  const from = location.hash;
+  const query = new URLSearchParams({ page: "profile", ...(place.node && { node: place.node }) });
+  const reply = await fetch(`/api/view?${query}`).catch(() => null);
+  if (location.hash !== from) return;
+  if (reply?.ok) show(await reply.json()); else status(false);
 }
 
 function watch() {
@@ -39,6 +59,8 @@ function show(view) {
   status(true);
   document.getElementById("node").textContent = view.node_name + (view.read_only ? " · read-only" : "");
   breadcrumb(view);
+  if (view.loop) record(view.loop);
+  const open = new Set([...main.querySelectorAll("details[open]")].map((each) => each.id));
   const focused = document.activeElement?.id;
   const field = focused === "search" ? document.getElementById("search") : null;
   const content = drawn(view).filter((part) => part !== null);
@@ -47,6 +69,7 @@ function show(view) {
   if (field2) field2.value = field.value;
   const range = field && [field.selectionStart, field.selectionEnd];
   main.replaceChildren(...content);
+  for (const each of main.querySelectorAll("details")) each.open = open.has(each.id);
   if (focused && focused !== "main") document.getElementById(focused)?.focus({ preventScroll: true });
   if (field2) field2.setSelectionRange(...range);
 }
@@ -54,8 +77,11 @@ function show(view) {
 function drawn(view) {
   const go = (from) => { place.from = from; watch(); };
   if (view.error) return [el("h1", {}, "Gone"), el("p", {}, GONE[view.error])];
-  if (place.task) return task(view, confirmCancel);
-  if (place.loop) return loop(view, go, place.search, search);
+  if (place.page === "calls") return calls(view);
+  if (place.page === "profile") return profile(view, place);
+  if (place.page === "recorder") return recorder(view, go, place.node);
+  if (place.task) return task(view, act);
+  if (place.loop) return loop(view, go, place.search, search, act);
   return overview(view, go);
 }
 
@@ -74,14 +100,24 @@ function breadcrumb(view) {
   const parts = [el("a", { href: "#/" }, "Overview")];
   if (view.loop) parts.push(" / ", el("a", { href: address(view.loop) }, loopName(view.loop)));
   if (view.task) parts.push(" / ", el("span", { "aria-current": "page" }, view.task.name));
-  document.getElementById("path").replaceChildren(...(place.loop ? parts : []));
+  document.getElementById("path").replaceChildren(...(place.loop && !place.page ? parts : []));
 }
 
-function confirmCancel(loopId, { id, name, request }) {
+// What can be changed, each after a question. The node logs it.
+const act = {
+  cancel: (loopId, { id, name, request }) => ask("Cancel this task?", `${name} gets a CancelledError where it waits.`, "Keep it", "Cancel task",
+    () => change("cancel", { loop: loopId, task: id, name, request: request ?? "" })),
+  interrupt: (one) => ask("Interrupt this loop?", `LoopStuckError is raised in the callback that ${loopName(one)} runs now, as soon as it runs Python code. The loop goes on.`,
+    "Let it run", "Interrupt", () => change("interrupt", { loop: one.id })),
+  restart: (one) => ask("Restart this loop?", `The process of ${loopName(one)} ends: all its tasks are cancelled, and their callers get an error. Its supervisor, if it has one, starts another loop.`,
+    "Keep it", "Restart", () => change("restart", { loop: one.id })),
+};
+
+function ask(title, text, no, yes, run) {
   const dialog = document.getElementById("confirm");
-  document.getElementById("confirm-text").textContent = `${name} gets a CancelledError where it waits.`;
+  for (const [id, content] of Object.entries({ title, text, no, yes })) document.getElementById(`confirm-${id}`).textContent = content;
   dialog.returnValue = "no";
-  dialog.onclose = () => { if (dialog.returnValue === "yes") cancel({ ...(place.node && { node: place.node }), loop: loopId, task: id, name, request: request ?? "" }); };
+  dialog.onclose = () => { if (dialog.returnValue === "yes") run(); };
   dialog.showModal();
 }
 
@@ -89,11 +125,17 @@ const RESULTS = {
   cancelled: "The task was cancelled.",
   no_task: "The task had ended already.",
   timeout: "The loop does not reply: nothing was cancelled.",
+  interrupted: "The callback is being interrupted.",
+  idle: "The loop runs no callback: nothing was interrupted.",
+  restarted: "The loop was ended; its supervisor starts another one.",
+  no_loop: "The loop had ended already.",
+  no_process: "Python has started this loop: it has no process that could be restarted.",
   failed: "That failed; the node has logged why.",
 };
 
-async function cancel(task) {
-  const reply = await fetch(`/api/cancel?${new URLSearchParams(task)}`, { method: "POST" }).catch(() => null);
+async function change(action, what) {
+  const query = new URLSearchParams({ ...(place.node && { node: place.node }), ...what });
+  const reply = await fetch(`/api/${action}?${query}`, { method: "POST" }).catch(() => null);
   say(reply?.ok ? RESULTS[(await reply.json()).result] : reply ? await reply.text() : "No connection.");
 }
 

@@ -44,8 +44,8 @@ export function bytes(count) {
 // The node that is looked at, if it is another one: part of the addresses of its loops.
 let looked = null;
 export const lookAt = (node) => { looked = node ?? null; };
-export function address(loop, node = looked) {
-  return `#${node ? `/node/${encodeURIComponent(node)}` : ""}/loop/${loop.id}`;
+export function address(loop, node = looked, page = "loop") {
+  return `#${node ? `/node/${encodeURIComponent(node)}` : ""}/${page}/${loop.id}`;
 }
 
 export const number = (value) => (value ?? 0).toLocaleString("en");

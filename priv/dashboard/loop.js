@@ -1,10 +1,11 @@
 // One loop: its numbers, how long its turns take, its tasks below those that await them.
+import { heat } from "./heat.js";
 import { address, badge, caller, duration, el, fact, loopName, micros, number, pager, place, staleness, svg, table } from "./element.js";
 
-export function loop(view, go, search, onSearch) {
+export function loop(view, go, search, onSearch, act) {
   const { loop } = view;
   return [
-    el("h1", {}, loopName(loop), " ", badge(loop.state)),
+    el("div", { class: "heading" }, el("h1", {}, loopName(loop), " ", badge(loop.state)), actions(view, act)),
     loop.state === "stuck" ? stuck(loop) : null,
     el("dl", { class: "facts" },
       fact("busy", loop.busy_share === null ? "–" : `${Math.round(loop.busy_share * 100)} %`),
@@ -14,9 +15,20 @@ export function loop(view, go, search, onSearch) {
       fact("timers", number(loop.timers)),
       fact("fds", number(loop.fds)),
       fact("requests", number(loop.unanswered))),
+    heat(loop),
     histogram(loop.lag),
     tasks(view, go, search, onSearch),
   ];
+}
+
+function actions({ loop, read_only: isReadOnly }, act) {
+  if (loop.kind === "erlang") return null;
+  const change = (id, text) => (isReadOnly ? null : el("button", { id, class: "danger", onclick: () => act[id](loop) }, text));
+  return el("div", { class: "actions" },
+    el("a", { class: "button", id: "profile", href: address(loop, undefined, "profile") }, "Profile"),
+    el("a", { class: "button", id: "recorder", href: address(loop, undefined, "recorder") }, "Recorder"),
+    change("interrupt", "Interrupt…"),
+    loop.pid === null ? null : change("restart", "Restart…"));
 }
 
 function stuck(loop) {

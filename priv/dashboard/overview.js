@@ -1,5 +1,5 @@
-// All loops of the node, stuck ones first; calls and streams.
-import { address, badge, bytes, caller, duration, el, fact, loopName, micros, number, pager, place, table } from "./element.js";
+// All loops, stuck ones first; mistakes; other nodes.
+import { address, badge, bytes, duration, el, fact, loopName, micros, number, pager, place, table } from "./element.js";
 
 export function overview(view, go) {
   const { node } = view;
@@ -17,19 +17,13 @@ export function overview(view, go) {
       ["loop", "state", "busy", "p50", "p99", "longest", "GIL wait", "ready", "timers", "fds", "requests"],
       view.loops.map((loop) => loopRow(loop, view.node_name))),
     pager(view, view.loops.length, go)),
-    view.lints.length ? section("Mistakes", view.lints, view.lints.length, "", ["place", "mistake", "name", "times"], lintRow) : null,
-    view.nodes.length > 1 ? section("Nodes", view.nodes, view.nodes.length, "", ["node", "state", "loops", "stuck"], nodeRow) : null,
-    section("Calls on threads", view.calls, view.all_calls, "No plain function is running.",
-      ["function", "caller", "age", "state"], callRow),
-    section("Streams", view.streams, view.all_streams, "No stream is open.",
-      ["function", "consumer", "age", "sent", "demand", "state"], streamRow),
+    view.lints.length ? section("Mistakes", view.lints, ["place", "mistake", "name", "times"], lintRow) : null,
+    view.nodes.length > 1 ? section("Nodes", view.nodes, ["node", "state", "loops", "stuck"], nodeRow) : null,
   ];
 }
 
-function section(title, rows, total, empty, headings, row) {
-  if (!rows.length) return el("section", { class: "empty" }, el("h2", {}, title), el("p", {}, empty));
-  const more = total > rows.length ? ` (${rows.length} of ${number(total)})` : "";
-  return el("section", {}, table(title + more, headings, rows.map(row)));
+function section(title, rows, headings, row) {
+  return el("section", {}, table(title, headings, rows.map(row)));
 }
 
 function loopRow(loop, here) {
@@ -85,23 +79,4 @@ function busy(share) {
   if (share === null) return "–";
   return el("span", { class: "busy" }, el("meter", { min: 0, max: 1, high: 0.8, value: share, "aria-label": "busy share" }),
     `${Math.round(share * 100)} %`);
-}
-
-function callRow(call) {
-  const state = call.is_abandoned ? "abandoned" : call.is_outside ? "in Erlang" : "running";
-  return {
-    key: call.id,
-    kind: "",
-    cells: [el("code", {}, call.name), String(caller(call)), duration(call.age_ms),
-      el("span", { class: `badge ${call.is_abandoned ? "stuck" : "running"}` }, state)],
-  };
-}
-
-function streamRow(stream) {
-  return {
-    key: stream.id,
-    kind: "",
-    cells: [el("code", {}, stream.name), stream.consumer, duration(stream.age_ms), number(stream.sent),
-      number(stream.demand), stream.waits ? "waits for demand" : "sending"],
-  };
 }

@@ -2,11 +2,11 @@
 import { badge, caller, duration, el, fact, staleness, table } from "./element.js";
 import { stack, taskRow } from "./loop.js";
 
-export function task(view, cancel) {
+export function task(view, act) {
   const { task } = view;
   if (!task) return [el("h1", {}, "Task"), staleness(view)];
   const button = view.read_only ? null
-    : el("button", { id: "cancel", class: "danger", onclick: () => cancel(view.loop.id, task) }, "Cancel task…");
+    : el("button", { id: "cancel", class: "danger", onclick: () => act.cancel(view.loop.id, task) }, "Cancel task…");
   return [
     el("div", { class: "heading" }, el("h1", {}, task.name, " ", badge(task.cancelling ? "cancelling" : task.state)), button),
     staleness(view),

@@ -46,6 +46,15 @@ impl Watcher {
         self.sleeps.load(Ordering::Relaxed)
     }
 
+    /// As [`sleeps`](Self::sleeps), for a second watcher, right after the first was asked: its fence
+    /// serves both.
+    #[inline]
+    #[must_use]
+    pub fn sleeps_after_fence(&self) -> bool {
+        // Relaxed: as in `sleeps`.
+        self.sleeps.load(Ordering::Relaxed)
+    }
+
     /// `true` for the one loop that has to wake the watcher.
     #[must_use]
     pub fn claim_wake(&self) -> bool {

@@ -34,9 +34,19 @@ rustler::atoms! {
     // to py_watchdog
     loop_awake,
 
+    // for py_recorder
+    fd,
+    gil_wait,
+    request_in,
+    request_out,
+    request_cancel,
+    turn,
+
     // for py_inspect
     never,
+    py_profile,
     py_task_list,
+    unsupported,
     python,
 
     // event_loop_info

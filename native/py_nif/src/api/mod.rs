@@ -13,7 +13,7 @@
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
 //! | `status` | what runs now |
-//! | `inspect` | what is going on, for `py_inspect` |
+//! | `inspect`, `profile` | what is going on, and what went on: for `py_inspect` and `py_recorder` |
 //! | `test_sockets` | pipes and sockets for tests |
 //!
 //! Wrong types raise `badarg` (the decoders do that); failure returns `{error, Reason}`.
@@ -27,6 +27,7 @@ mod mailboxes;
 mod objects;
 mod output;
 mod pending;
+mod profile;
 mod python;
 mod python_loops;
 mod questions;

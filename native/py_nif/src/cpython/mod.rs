@@ -8,6 +8,7 @@
 //! | [`context`], [`context_variable`] | calling a callback in its `contextvars` context; variables |
 //! | [`arguments`], [`fast_method`], [`method_calls`] | calls in both directions without tuples and bound methods |
 //! | [`errors`], [`interrupt`] | exceptions; raising one in another thread's call |
+//! | [`sampling`] | the stack of a thread that runs, without the GIL |
 //! | [`objects`] | objects and their memory, as far as PyO3 leaves them out |
 //! | [`spin_wait`], [`cpu_yield`] | spinning before sleeping |
 
@@ -22,4 +23,5 @@ pub mod interrupt;
 pub mod method_calls;
 pub mod objects;
 pub mod process;
+pub mod sampling;
 pub mod spin_wait;

@@ -15,6 +15,8 @@
 //! | [`origin`] | which process asked for the Python code that runs |
 //! | `task_list` | the tasks of a loop, as it has listed them last |
 //! | `pulse`, [`watchdog`] | how long a turn has lasted, and waking `py_watchdog` |
+//! | [`recorder`], `slow_turns` | what a loop did last; the stacks of turns that take long |
+//! | [`profiled`] | the name of the task that runs, while a profile is taken |
 
 mod assignment;
 pub mod busy_share;
@@ -25,12 +27,15 @@ mod native_loop;
 pub mod origin;
 mod polling;
 pub mod posts;
+pub mod profiled;
 mod pulse;
+pub mod recorder;
 mod refs;
 pub mod registry;
 mod requests;
 pub mod signals;
 pub mod sleeps;
+mod slow_turns;
 mod task_list;
 pub mod watchdog;
 

@@ -20,6 +20,7 @@ use rustler::{Env, LocalPid};
 use super::LoopThread;
 use super::erlang_side::{ErlangSide, Receiver};
 use super::keeper::{Keeper, Role};
+use super::recorder::Recorder;
 use super::signals::Signals;
 use super::{Assignment, ChooseRunner, PollSet, Posted, Pulse, Requests, TaskList, registry};
 use crate::beam::message::Sender;
@@ -42,6 +43,7 @@ pub struct NativeLoop {
     /// Requests from Erlang, if Erlang started it.
     pub requests: Option<Box<dyn Requests>>,
     pub pulse: Pulse,
+    pub recorder: Recorder,
     pub task_list: TaskList,
     /// The thread that runs it, if it takes requests.
     pub thread: OnceLock<LoopThread>,
@@ -147,6 +149,7 @@ impl NativeLoop {
             signals: Signals::default(),
             requests: served.requests,
             pulse: Pulse::default(),
+            recorder: Recorder::default(),
             task_list: TaskList::default(),
             posts: Inbox::new(),
             thread: OnceLock::new(),

@@ -3,10 +3,12 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::watchdog;
+use super::profiled::TaskName;
+use super::{slow_turns, watchdog};
 use crate::cpython::interrupt::Interruptible;
+use crate::cpython::sampling::PythonThread;
 
 /// What a loop had to do in its last turn, and how long it waited for the GIL. Relaxed: only the
 /// loop's thread writes, and each number stands for itself.
@@ -64,6 +66,10 @@ pub struct Pulse {
     /// The callbacks of the loop, as calls that the watchdog can interrupt.
     pub callbacks: Arc<Interruptible>,
     pub load: Load,
+    /// While a profile is taken.
+    pub task: TaskName,
+    /// The state of its thread in CPython: only ever read by the kernel, see `cpython::sampling`.
+    state: AtomicUsize,
     /// The callback that the last check found, and when it was found first (ns). Relaxed: only
     /// `py_watchdog` uses this.
     seen: (AtomicU64, AtomicU64),
@@ -79,6 +85,21 @@ impl Pulse {
         }
         let since = self.seen.1.load(Ordering::Relaxed);
         (number, now.saturating_sub(since))
+    }
+
+    /// The calling thread runs the loop from now on.
+    pub fn runs_on(&self, thread: PythonThread) {
+        self.pulse.runs_on(thread.number);
+        self.state.store(thread.state, Ordering::Relaxed);
+        slow_turns::start();
+    }
+
+    /// The thread that ran it last. It may have ended.
+    pub fn python_thread(&self) -> PythonThread {
+        PythonThread {
+            number: self.pulse.thread(),
+            state: self.state.load(Ordering::Relaxed),
+        }
     }
 
     #[inline]

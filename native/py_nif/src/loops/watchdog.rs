@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use event_loop::Watcher;
 use rustler::{Env, LocalPid};
 
-use super::registry;
+use super::{registry, slow_turns};
 use crate::atoms;
 use crate::beam::forked;
 use crate::beam::message;
@@ -27,6 +27,7 @@ pub(super) fn loop_awake() {
     if WATCHER.sleeps() {
         wake();
     }
+    slow_turns::loop_awake();
 }
 
 /// Not in a forked copy: it has no VM that could send, and another thread may have held the lock.

@@ -34,6 +34,7 @@ use pool::Pool;
 
 use super::call::{Call, Code};
 use super::calls;
+use super::functions;
 use super::on_loop::loop_requests::Refused;
 use super::plain_streams;
 use super::plain_streams::Slice;
@@ -42,6 +43,7 @@ use crate::atoms;
 use crate::beam::message::Sender;
 use crate::beam::resource::Ref;
 use crate::cpython::process::forked;
+use crate::cpython::sampling::PythonThread;
 use crate::loops::NativeLoop;
 
 static CALLS: Pool = Pool::keeping(1);
@@ -96,6 +98,7 @@ impl QueuedCall {
         }
         // Code that runs during conversions may fork, too.
         forked::end_if_copy(py, &Ok(()));
+        functions::ended(&request.name, request.runs_for().1);
     }
 
     /// The reserve that can take it while call threads hang, and its job there. `Err`: there is
@@ -141,6 +144,13 @@ pub fn running() -> Vec<(Ref<Request>, u64)> {
 pub fn occupied() -> Vec<(Ref<Request>, u64, bool)> {
     (threads().iter())
         .filter_map(|thread| Some((thread.request()?, thread.number, thread.is_outside())))
+        .collect()
+}
+
+/// As [`running`], with the threads as profiles need them.
+pub fn profiled() -> Vec<(Ref<Request>, PythonThread)> {
+    (threads().iter())
+        .filter_map(|thread| Some((thread.request()?, thread.thread)))
         .collect()
 }
 

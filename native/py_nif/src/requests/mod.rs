@@ -14,6 +14,7 @@
 //! | [`plain_streams`] | streams of plain generators |
 //! | [`ledger`] | which requests of another process have begun |
 //! | [`call_mailbox`] | ending the mailbox of a call |
+//! | [`functions`], [`profile`] | how long functions took; where threads spend their time |
 //! | [`reports`] | reports to `py_calls`, for the log |
 
 pub mod call;
@@ -21,11 +22,13 @@ pub mod call_mailbox;
 pub mod call_threads;
 pub mod calls;
 pub mod function;
+pub mod functions;
 pub mod ledger;
 pub mod method;
 pub mod on_loop;
 pub mod options;
 pub mod plain_streams;
+pub mod profile;
 pub mod reports;
 pub mod request;
 pub mod snippet;

@@ -21,6 +21,7 @@ use super::call::{Call, Code};
 use super::call_threads;
 use super::call_threads::QueuedCall;
 use super::calls;
+use super::functions;
 use super::plain_streams::Slice;
 use super::request::{Request, RunsOn};
 use crate::asyncio::loop_class::class::Loop;
@@ -35,6 +36,7 @@ use crate::cpython::context;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
 use crate::loops::Origin;
+use crate::loops::recorder::Kind;
 use crate::output::lines;
 use loop_requests::{LoopMessage, LoopRequests};
 use loop_streams::Sink;
@@ -75,7 +77,10 @@ pub fn take(slf: &Bound<'_, Loop>) -> PyResult<()> {
                 })
             }
             LoopMessage::Await(request, value) => start(slf, &request, value.into_bound(py)),
-            LoopMessage::Cancel(id) => cancel(slf, id),
+            LoopMessage::Cancel(id) => {
+                slf.get().record(py, Kind::Cancel, id);
+                cancel(slf, id)
+            }
             LoopMessage::Demand(id) => resume_stream(slf, id),
         };
         // The other requests were taken, too, and have to be started.
@@ -120,6 +125,7 @@ fn run(slf: &Bound<'_, Loop>, call: Call) -> PyResult<()> {
         return Ok(());
     }
     call.request.record_begin();
+    slf.get().record(py, Kind::RequestIn, call.request.id);
     let outcome = (slf.get()).callback(py, || calls::invoke(&callable, &call));
     forked::end_if_copy(py, &outcome);
     match outcome {
@@ -328,6 +334,7 @@ fn request_task(slf: &Bound<'_, Loop>, id: u64) -> Option<RequestTask> {
 fn reply(slf: &Bound<'_, Loop>, request: &Ref<Request>, outcome: PyResult<Bound<'_, PyAny>>) {
     let py = slf.py();
     forget(slf, request.id);
+    slf.get().record_now(py, Kind::RequestOut, request.id);
     match &outcome {
         Err(error) if error.is_instance_of::<CancelledError>(py) => {
             lines::end(&request.origin.target());
@@ -353,7 +360,9 @@ impl TaskDone {
             let tasks = &served.request_tasks;
             tasks.with(py, |tasks| tasks.remove(&self.request.id))
         });
-        drop(kept);
+        if let Some(kept) = kept {
+            functions::ended(&self.request.name, kept.since);
+        }
         // An exception that is a panic of native code is passed on as a panic, which also gets a
         // reply.
         let result = || ended.call_method0(pyo3::intern!(py, "result"));

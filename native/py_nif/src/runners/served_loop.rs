@@ -22,7 +22,8 @@ use crate::beam::message::Sender;
 use crate::convert::{ResultOptions, named};
 use crate::cpython::context;
 use crate::cpython::method_calls::is_fatal;
-use crate::cpython::process::{forked, stacks};
+use crate::cpython::process::forked;
+use crate::cpython::sampling::PythonThread;
 use crate::loops::LoopThread;
 use crate::loops::NativeLoop;
 use crate::loops::busy_share::BusyShare;
@@ -109,7 +110,7 @@ impl ServedLoop {
                     // Init code that ran the loop may have consumed wake-ups for requests.
                     native.core.wake();
                 }
-                native.pulse.runs_on(stacks::this_thread());
+                native.pulse.runs_on(PythonThread::this(py));
                 if start.announce {
                     owner.notify(atoms::ready());
                 }

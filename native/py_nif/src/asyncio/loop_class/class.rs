@@ -32,7 +32,7 @@ use crate::convert::Pid;
 use crate::cpython::cells::gil_cell::GilCell;
 use crate::cpython::cells::gil_slot::GilSlot;
 use crate::cpython::errors;
-use crate::cpython::process::stacks;
+use crate::cpython::sampling::PythonThread;
 use crate::loops::{LoopRef, NativeLoop, Pulse, registry};
 
 #[pyclass(subclass, frozen, module = "erlang_loop._native")]
@@ -280,7 +280,7 @@ impl Loop {
         let mut is_inside = false;
         this.with_pulse(py, |pulse| {
             is_inside = pulse.is_awake();
-            pulse.runs_on(stacks::this_thread());
+            pulse.runs_on(PythonThread::this(slf.py()));
         });
         let result = run_once::run(slf);
         this.with_pulse(py, |pulse| match is_inside {
@@ -294,7 +294,9 @@ impl Loop {
     fn _run_turns(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         loop_clock::look_at_class(slf)?;
-        this.with_pulse(slf.py(), |pulse| pulse.runs_on(stacks::this_thread()));
+        this.with_pulse(slf.py(), |pulse| {
+            pulse.runs_on(PythonThread::this(slf.py()))
+        });
         let result = loop {
             let result = run_once::run(slf);
             if result.is_err() || this.state.stopping.get(slf.py()) {

@@ -22,6 +22,7 @@ use crate::cpython::errors;
 use crate::cpython::interrupt;
 use crate::cpython::method_calls::is_fatal;
 use crate::cpython::process::forked;
+use crate::loops::recorder::Kind;
 use crate::loops::{NativeLoop, Pulse};
 
 impl Loop {
@@ -131,6 +132,23 @@ impl Loop {
 
     pub fn callback_number(&self, py: Python<'_>) -> u64 {
         self.callbacks.number.get(py)
+    }
+
+    /// For the flight recorder, with the time at which the turn began.
+    #[inline]
+    pub fn record(&self, py: Python<'_>, kind: Kind, value: u64) {
+        self.with_native(py, |native| {
+            (native.recorder).record(kind, native.pulse.since(), value);
+            true
+        });
+    }
+
+    /// As [`record`](Self::record), with the time that it is.
+    pub fn record_now(&self, py: Python<'_>, kind: Kind, value: u64) {
+        self.with_native(py, |native| {
+            native.recorder.record(kind, now_ns(), value);
+            true
+        });
     }
 
     /// Runs code of the program as a callback, which can be interrupted.

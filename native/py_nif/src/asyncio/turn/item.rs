@@ -1,13 +1,18 @@
 //! Runs one item of the ready queue: a callback, or what a ready fd calls for.
 
-use pyo3::PyClass;
+use std::sync::Arc;
+
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use pyo3::{PyClass, intern};
 
 use crate::asyncio::handles::handle::Handle;
 use crate::asyncio::handles::ready::Item;
 use crate::asyncio::loop_class::blocking;
 use crate::asyncio::loop_class::class::Loop;
 use crate::cpython::process::forked;
+use crate::loops::profiled;
 
 /// Runs one item, and sends what it wrote. `limit`: nanoseconds after which it is reported.
 #[inline]
@@ -25,11 +30,35 @@ pub fn run(slf: &Bound<'_, Loop>, item: Item, limit: Option<u64>) -> PyResult<()
 
 #[inline(always)]
 pub fn run_untimed(slf: &Bound<'_, Loop>, item: Item) -> PyResult<()> {
+    if profiled::is_wanted() {
+        name_task(slf, &item);
+    }
     match item {
         Item::Callback(handle) => run_callback(slf, &handle.into_bound(slf.py())),
         Item::Io(object, direction) => object.ready(slf, direction),
         Item::Once(step) => step.run(slf),
     }
+}
+
+/// While a profile is taken: which task runs.
+#[cold]
+fn name_task(slf: &Bound<'_, Loop>, item: &Item) {
+    let py = slf.py();
+    let callback = item.callback().and_then(|handle| handle.get().callback(py));
+    let name = callback.and_then(|callback| task_name(callback.bind(py)));
+    slf.get().with_pulse(py, |pulse| pulse.task.set(name));
+}
+
+/// The step of a task is a method of the task.
+fn task_name(callback: &Bound<'_, PyAny>) -> Option<Arc<str>> {
+    static TASK: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = callback.py();
+    let task = callback.getattr(intern!(py, "__self__")).ok()?;
+    let is_task = task
+        .is_instance(TASK.import(py, "asyncio", "Task").ok()?)
+        .ok()?;
+    let name = is_task.then(|| task.call_method0(intern!(py, "get_name")))?;
+    Some(Arc::from(name.ok()?.str().ok()?.to_string_lossy()))
 }
 
 #[inline(always)]

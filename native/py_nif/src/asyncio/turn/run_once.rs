@@ -16,10 +16,15 @@ use crate::asyncio::loop_class::loop_clock;
 use crate::asyncio::loop_class::loop_signals;
 use crate::cpython::errors;
 use crate::loops::NativeLoop;
+use crate::loops::recorder::Kind;
 
 /// asyncio never sleeps longer than a day at once; nor do we, so that a clock that jumps (a
 /// suspended machine) is read again.
 const LONGEST_WAIT_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+/// What the flight recorder keeps of turns and waits.
+const LONG_TURN_NS: u64 = 1_000_000;
+const LONG_GIL_WAIT_NS: u64 = 100_000;
 
 /// How long a turn waits for something to run.
 #[derive(Clone, Copy)]
@@ -49,7 +54,7 @@ fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
         priorities::begin_turn(slf)?;
     }
     let now = now_ns();
-    this.with_pulse(py, |pulse| pulse.turned(now));
+    turned(this, py, now);
     let busy = is_busy(slf);
     let timeout = match may_wait && !busy {
         true => timeout(slf, now)?,
@@ -62,6 +67,19 @@ fn run_once(slf: &Bound<'_, Loop>, may_wait: bool) -> PyResult<()> {
     take_signals_and_requests(slf)?;
     take_due_timers(slf)?;
     run_ready(slf)
+}
+
+/// The turn before has ended.
+#[inline]
+fn turned(this: &Loop, py: Python<'_>, now: u64) {
+    this.with_native(py, |native| {
+        let took = now.saturating_sub(native.pulse.since());
+        if took >= LONG_TURN_NS && took != now {
+            native.recorder.record(Kind::Turn, now, took);
+        }
+        native.pulse.turned(now);
+        true
+    });
 }
 
 /// Whether this turn has something to run, or is the last.
@@ -117,7 +135,12 @@ fn wait(slf: &Bound<'_, Loop>, now: u64, timeout: Timeout) -> PyResult<()> {
             this.waiting.since.set(py, now);
             let result = wait_detached(py, &native, &mut steps, timeout);
             let woke = native.pulse.since();
-            (native.pulse.load).waited_for_gil(now_ns().saturating_sub(woke));
+            let now = now_ns();
+            let waited = now.saturating_sub(woke);
+            native.pulse.load.waited_for_gil(waited);
+            if waited >= LONG_GIL_WAIT_NS {
+                native.recorder.record(Kind::GilWait, now, waited);
+            }
             result
         }
     };
@@ -155,6 +178,7 @@ fn queue_ready_fds(slf: &Bound<'_, Loop>, events: &mut Vec<Ready>) {
     this.files.fds.with(py, |fds| {
         this.ready.with(py, |queue| {
             for event in events.drain(..) {
+                this.record(py, Kind::Fd, u64::from(event.fd.unsigned_abs()));
                 fds.ready(py, &event, queue);
             }
         });
@@ -214,10 +238,14 @@ fn take_due_timers(slf: &Bound<'_, Loop>) -> PyResult<()> {
         }
         let now = own.unwrap_or_else(now_ns);
         this.ready.with(py, |queue| {
+            let before = queue.len();
             timers.take_due(now, |timer| {
                 timer.0.get().set_scheduled(false);
                 queue.push_back(Item::Callback(timer.0));
             });
+            if queue.len() > before {
+                this.record(py, Kind::Timers, (queue.len() - before) as u64);
+            }
         });
         Some(timers.take_discarded())
     });

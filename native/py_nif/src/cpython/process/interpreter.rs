@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::{finalizing, process_end, stacks};
+use crate::cpython::sampling::stack;
 
 /// The settings of the application that concern Python.
 #[derive(Debug, Clone)]
@@ -143,6 +144,7 @@ fn message(status: &ffi::PyStatus) -> String {
 /// Sets up what every program in the node relies on: our modules, the configured paths, the
 /// defaults of a node.
 fn prepare(py: Python<'_>, settings: &Settings) -> PyResult<()> {
+    stack::prepare(py);
     let sys = py.import("sys")?;
     let path = sys.getattr("path")?.cast_into::<PyList>()?;
     for (index, entry) in settings.paths.iter().enumerate() {

@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{mem, ptr, thread};
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyType};
 use rustler::LocalPid;
@@ -44,12 +43,6 @@ static DUMP: Mutex<Option<Dump>> = Mutex::new(None);
 fn dump() -> MutexGuard<'static, Option<Dump>> {
     // Only ever replaced as a whole.
     DUMP.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Python's number for the calling thread.
-pub fn this_thread() -> u64 {
-    // SAFETY: only asks the operating system.
-    unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
 /// Whether the signal is or is being registered. Relaxed: only the first caller continues.

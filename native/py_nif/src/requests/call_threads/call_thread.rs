@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::interrupts::Interrupts;
 use crate::beam::resource::Ref;
+use crate::cpython::sampling::PythonThread;
 use crate::requests::request::Request;
 
 pub struct CallThread {
     /// Python's number for the thread.
     pub number: u64,
+    pub thread: PythonThread,
     pub interrupts: Interrupts,
     /// The lock is free, except while the watcher or a report reads it.
     activity: Mutex<Activity>,
@@ -55,16 +57,17 @@ pub fn with_this<R>(body: impl FnOnce(Option<&CallThread>) -> R) -> R {
 
 impl CallThread {
     /// The calling thread becomes a call thread, for life.
-    pub fn begin(number: u64) -> Arc<Self> {
+    pub fn begin(thread: PythonThread) -> Arc<Self> {
         THIS.with(|this| {
-            this.get_or_init(|| Arc::new(CallThread::new(number)))
+            this.get_or_init(|| Arc::new(CallThread::new(thread)))
                 .clone()
         })
     }
 
-    fn new(number: u64) -> Self {
+    fn new(thread: PythonThread) -> Self {
         CallThread {
-            number,
+            number: thread.number,
+            thread,
             interrupts: Interrupts::default(),
             activity: Mutex::new(Activity {
                 request: None,

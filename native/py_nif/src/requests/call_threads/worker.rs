@@ -10,7 +10,8 @@ use super::QueuedCall;
 use super::call_thread::CallThread;
 use super::outside;
 use super::pool::Pool;
-use crate::cpython::process::{finalizing, stacks};
+use crate::cpython::process::finalizing;
+use crate::cpython::sampling::PythonThread;
 use crate::cpython::spin_wait;
 
 /// A caller makes its next call some 10 us after a reply. With many callers the queue is rarely
@@ -31,7 +32,7 @@ const IDLE: Duration = Duration::from_secs(3);
 /// detached.
 pub fn run(pool: &'static Pool) {
     finalizing::attach(|py| {
-        let this = CallThread::begin(stacks::this_thread());
+        let this = CallThread::begin(PythonThread::this(py));
         outside::this_is_a_call_thread(pool, this.clone());
         pool.lock().all.push(this.clone());
         let mut habit = SpinBudget::new(&SPIN);
