@@ -163,8 +163,8 @@ of_turn(#{id := Id, in_turn_ms := Ms, thread := Thread, stack := Known} = Loop, 
         end,
     %% The turn may have ended while the stacks were read: then they show another one.
     case {py_inspect:loop(Id), Stack} of
-        {{ok, #{in_turn_ms := Now}}, [Frame | _]} when is_integer(Now), Now >= Least ->
-            [placed(Frame, lint(no_yield, name(Loop), Id, Ms))];
+        {{ok, #{in_turn_ms := Now}}, [_ | _]} when is_integer(Now), Now >= Least ->
+            [placed(own(Stack), lint(no_yield, name(Loop), Id, Ms))];
         _ ->
             []
     end.
@@ -193,6 +193,17 @@ stacks_and_exit() ->
         end,
     exit({?MODULE, Result}).
 
+%% The innermost frame of the program: the mistake is not in the library that it waits in.
+own([]) ->
+    none;
+own([Innermost | _] = Stack) ->
+    hd([Frame || Frame <- Stack, not is_library(Frame)] ++ [Innermost]).
+
+%% The standard library, and this one.
+is_library(#{file := File}) ->
+    Library = "/python3\\.[0-9]+t?/(?!site-packages/|dist-packages/)|/priv/python/erlang|^<frozen ",
+    re:run(File, Library, [{capture, none}]) =:= match.
+
 %% Limits
 
 near_limit(Loops, #{near := Share}) ->
@@ -208,12 +219,15 @@ near_limit(Loops, #{near := Share}) ->
 %% Tasks
 
 long_wait(Loops, #{long_wait_ms := Least}) ->
+    %% Producers that wait for demand are another kind.
+    Producers = [Id || #{id := Id, waits := true} <- py_inspect:streams()],
     [
-        placed(lists:last([none | Stack]), lint(long_wait, Name, Id, Waits))
+        placed(own(lists:reverse(Stack)), lint(long_wait, Name, Id, Waits))
      || #{kind := python, id := Id} <- Loops,
         {ok, #{tasks := Tasks}} <- [py_inspect:tasks(Id)],
-        #{name := Name, state := waiting, waits_ms := Waits, stack := Stack} <- Tasks,
-        Waits >= Least
+        #{name := Name, state := waiting, waits_ms := Waits, stack := Stack, request := Request} <- Tasks,
+        Waits >= Least,
+        not lists:member(Request, Producers)
     ].
 
 %% The line of a stream is where its consumer is.
@@ -238,6 +252,8 @@ frame(Frames) ->
     Own = [
         #{file => unicode:characters_to_binary(File), line => Line, function => function(Module, Function, Arity)}
      || {Module, Function, Arity, Info} <- Frames,
+        %% The consumer may be the process that asks.
+        Module =/= ?MODULE,
         {file, File} <- [lists:keyfind(file, 1, Info)],
         {line, Line} <- [lists:keyfind(line, 1, Info)]
     ],

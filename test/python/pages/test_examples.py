@@ -63,6 +63,24 @@ def test_actor():
     ]
 
 
+def test_misbehaves():
+    """Each of the five mistakes is found, at its line."""
+    said = "\n".join(escript("misbehaves.escript"))
+    program = (EXAMPLES / "misbehaves.py").read_text(encoding="utf-8").splitlines()
+    mistakes = {
+        "does not yield: reports": "hashlib.pbkdf2_hmac",
+        "coroutine was never awaited: save": "save(7)",
+        "exception was never retrieved: KeyError": "[key]",
+        "waits for long: takes left": "async with second",
+        "stream without demand: misbehaves.rows": None,
+    }
+    for mistake, code in mistakes.items():
+        assert mistake in said
+        if code is not None:
+            line = next(n for n, text in enumerate(program, 1) if code in text)
+            assert f"misbehaves.py:{line}: {mistake}" in said
+
+
 def test_token_stream():
     assert (EXAMPLES / "token_stream.py").exists()  # The model.
     said = escript("token_stream.escript")
