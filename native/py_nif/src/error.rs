@@ -22,14 +22,6 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-impl Error {
-    /// The errno of the last failed system call.
-    pub fn last_os() -> Self {
-        let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-        Error::Core(event_loop::Error::from_errno(code))
-    }
-}
-
 impl From<event_loop::Error> for Error {
     fn from(error: event_loop::Error) -> Self {
         match error {

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use rustler::{Binary, Decoder, Encoder, Env, NewBinary, NifResult, Term};
 
-use crate::beam::fd::set_nonblocking;
 use crate::error::{Error, Result, done_or_error, ok_or_error};
 
 /// Receiving more than this at once is rejected: the caller chooses the size.
@@ -26,7 +25,8 @@ fn table() -> MutexGuard<'static, HashMap<RawFd, OwnedFd>> {
 
 fn keep(fd: impl Into<OwnedFd>) -> Result<RawFd> {
     let fd = fd.into();
-    set_nonblocking(fd.as_fd()).map_err(|_| Error::last_os())?;
+    rustix::io::ioctl_fionbio(&fd, true)
+        .map_err(|error| event_loop::Error::from_errno(error.raw_os_error()))?;
     let number = fd.as_raw_fd();
     table().insert(number, fd);
     Ok(number)

@@ -1,8 +1,9 @@
 //! Operations on a file descriptor by its number.
 #![allow(unsafe_code)]
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::fs::fstat;
 
 /// Closes `fd`. If `fd` is not open, the kernel returns EBADF and does nothing; after every other
 /// error of `close`, `fd` is closed.
@@ -21,29 +22,13 @@ pub struct FileId {
 
 /// `None` for a number that is not open.
 pub fn file_id(fd: RawFd) -> Option<FileId> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `fstat` accepts any number, and has filled `stat` when it returns 0.
-    unsafe {
-        (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
-            let stat = stat.assume_init();
-            FileId {
-                device: stat.st_dev,
-                inode: stat.st_ino,
-            }
-        })
+    if fd < 0 {
+        return None;
     }
-}
-
-/// Makes reads and writes on `fd` fail with EAGAIN instead of blocking.
-pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let fd = fd.as_raw_fd();
-    // SAFETY: `fd` is borrowed, so it is open; these calls only read and set its flags.
-    let changed = unsafe {
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
-    };
-    match changed {
-        true => Ok(()),
-        false => Err(io::Error::last_os_error()),
-    }
+    // SAFETY: not -1, and the kernel refuses a number that is not open.
+    let stat = fstat(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+    Some(FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    })
 }

@@ -6,11 +6,13 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 pub struct SharedWords {
     first: *mut AtomicU64,
@@ -26,24 +28,10 @@ unsafe impl Sync for SharedWords {}
 impl SharedWords {
     /// Zeroes, in a file without a name. Sealed, so that no process can take the memory away.
     pub fn create(count: usize) -> io::Result<Self> {
-        // SAFETY: the name is a C string.
-        let fd = unsafe {
-            libc::memfd_create(
-                c"erlang_loop".as_ptr(),
-                libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the fd was just opened, and nothing else owns it.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create(c"erlang_loop", flags)?);
         file.set_len((count * size_of::<AtomicU64>()) as u64)?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: no memory involved.
-        if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Self::map(file, count)
     }
 

@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -143,13 +143,8 @@ fn with_gil(py: Python<'_>) -> Result<String, String> {
 }
 
 fn anonymous_file() -> std::io::Result<File> {
-    // SAFETY: the name is a literal; the result is a new fd or an error.
-    let fd = unsafe { libc::memfd_create(c"python-stacks".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the fd is new and has no other owner.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    let fd = rustix::fs::memfd_create(c"python-stacks", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(File::from(fd))
 }
 
 fn without_gil() -> std::io::Result<String> {
