@@ -197,10 +197,6 @@ async def wait_forever(name: str) -> None:
         raise
 
 
-#: Its name until the suites of other branches have followed.
-wait_for_ever = wait_forever
-
-
 async def tell_and_wait(whom: Any, name: str) -> None:
     """As wait_forever; `whom` gets `waits` as soon as it waits."""
     loop = asyncio.get_running_loop()
