@@ -40,6 +40,8 @@
 
 %% Further browsers wait in the queue of the socket.
 -define(MAX_CONNECTIONS, 200).
+-define(TRIES, 5).
+-define(TRY_MS, 100).
 
 -spec start_link() -> {ok, pid()} | ignore | {error, term()}.
 start_link() ->
@@ -57,7 +59,7 @@ url() ->
 init([]) ->
     case options() of
         none -> ignore;
-        #{port := Port, ip := Ip} = Options -> listening(listen(Ip, Port), Options)
+        #{port := Port, ip := Ip} = Options -> listening(listen(Ip, Port, ?TRIES), Options)
     end.
 
 options() ->
@@ -75,6 +77,16 @@ with_port(Text, Defaults) ->
         _ ->
             ?LOG_ERROR("ERLANG_LOOP_DASHBOARD is ~tp, and must be a port; there is no dashboard", [Text]),
             none
+    end.
+
+%% The socket of a process that was killed closes a moment after its successor has started.
+listen(Ip, Port, Tries) ->
+    case listen(Ip, Port) of
+        {error, eaddrinuse} when Tries > 1 ->
+            timer:sleep(?TRY_MS),
+            listen(Ip, Port, Tries - 1);
+        Result ->
+            Result
     end.
 
 listen(Ip, Port) ->
