@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 
 import pytest
 from erlang_loop.asgi import DisconnectedError, LifespanError
@@ -182,6 +184,21 @@ async def test_send_raises_after_a_disconnect(loop, caplog):
     assert isinstance(error, OSError)
     # That a client leaves is no error of the server.
     assert caplog.text == ""
+
+
+async def test_pipelined_requests_of_a_lost_client(loop, caplog):
+    async def app(scope, receive, send):
+        await respond(send, b"x" * 1000)
+
+    async with server_of(app, lifespan="off") as (server, address):
+        client = socket.create_connection(address)
+        client.sendall(get(close=False) * 1000)
+        # Closing with unread responses resets the connection.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        while server.counts()["connections"] or not server.counts()["served"]:
+            await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 async def test_a_stream_to_a_lost_client_ends(loop):

@@ -146,6 +146,9 @@ class Transport:
     def can_write_eof(self) -> bool:
         return True
 
+    def is_closing(self) -> bool:
+        return False
+
     def ignore(self, *_: object) -> None:
         pass
 

@@ -206,6 +206,11 @@ impl HttpConnection {
                     if this.request.look(py, |request| request.is_some()) {
                         return Ok(());
                     }
+                    // The client of the last response may have gone: each further one would be a
+                    // warning of the transport.
+                    if started > 0 && Self::is_closing(slf)? {
+                        return Ok(());
+                    }
                     if started == MOST_AT_ONCE {
                         return Self::advance_later(slf);
                     }
@@ -234,6 +239,14 @@ impl HttpConnection {
                 },
                 Stage::Linger | Stage::Over => return Ok(()),
             }
+        }
+    }
+
+    fn is_closing(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = slf.py();
+        match slf.get().transport.cloned(py) {
+            Some(transport) => call0(transport.bind(py), intern!(py, "is_closing"))?.is_truthy(),
+            None => Ok(true),
         }
     }
 
