@@ -59,7 +59,8 @@ function show(view) {
   status(true);
   document.getElementById("node").textContent = view.node_name + (view.read_only ? " · read-only" : "");
   breadcrumb(view);
-  if (view.loop) record(view.loop);
+  if (view.loop) record(view.loop, view.node_name);
+  if (!place.page) for (const each of view.loops ?? []) record(each, each.node);
   const open = new Set([...main.querySelectorAll("details[open]")].map((each) => each.id));
   const focused = document.activeElement?.id;
   const field = focused === "search" ? document.getElementById("search") : null;

@@ -7,22 +7,23 @@ const COLUMNS = 120;
 const ROWS = 12;
 const kept = new Map();
 
-export function record(loop) {
+export function record(loop, node) {
   if (!loop.lag) return;
   const counts = Array(2 * ROWS).fill(0);
   loop.lag.histogram.forEach(([, count], at) => { counts[at] = count; });
-  const known = kept.get(loop.id) ?? { last: null, columns: [] };
+  const key = `${node} ${loop.id}`;
+  const known = kept.get(key) ?? { last: null, columns: [] };
   if (known.last) {
     const column = Array(ROWS).fill(0);
     counts.forEach((count, at) => { column[at >> 1] += Math.max(0, count - known.last[at]); });
     known.columns = [...known.columns, column].slice(-COLUMNS);
   }
   known.last = counts;
-  kept.set(loop.id, known);
+  kept.set(key, known);
 }
 
-export function heat(loop) {
-  const { columns } = kept.get(loop.id) ?? { columns: [] };
+export function heat(loop, node) {
+  const { columns } = kept.get(`${node} ${loop.id}`) ?? { columns: [] };
   const title = el("h2", {}, "Durations of turns over time");
   if (!columns.length) return el("section", {}, title, el("p", { class: "muted" }, "The first column comes with the next event."));
   const most = Math.max(1, ...columns.flat());
@@ -35,8 +36,9 @@ export function heat(loop) {
     svg("title", {}, `up to ${bound(y)}: ${number(count)}`))
     : null))).filter(Boolean);
   const marks = [0, 3, 5, 7, 9, 11].map((y) => svg("text", { x: left - 6, y: (ROWS - y) * height - 3 }, bound(y)));
+  const ground = svg("rect", { class: "ground", x: left, y: 0, width: width - left, height: ROWS * height, rx: 3 });
   const chart = svg("svg", { viewBox: `0 0 ${width} ${ROWS * height + 2}`, role: "img", class: "heat",
-    "aria-label": `Durations of turns in the last ${columns.length} events, newest on the right` }, ...marks, ...cells);
+    "aria-label": `Durations of turns in the last ${columns.length} events, newest on the right` }, ground, ...marks, ...cells);
   return el("section", { class: "chart" }, el("div", { class: "heading" }, title,
     el("p", { class: "sums" }, `${columns.length} of ${COLUMNS} columns, newest on the right`)), chart);
 }

@@ -15,7 +15,7 @@ export function loop(view, go, search, onSearch, act) {
       fact("timers", number(loop.timers)),
       fact("fds", number(loop.fds)),
       fact("requests", number(loop.unanswered))),
-    heat(loop),
+    heat(loop, view.node_name),
     histogram(loop.lag),
     tasks(view, go, search, onSearch),
   ];
