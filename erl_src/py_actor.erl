@@ -36,7 +36,7 @@
 %% For Python, in the process itself.
 -export([monitor/1, demonitor/2, link/1, unlink/1]).
 %% For py_actor_sup, proc_lib and sys.
--export([begin_link/1, init/2]).
+-export([begin_link/1, init/2, init_linked/2]).
 -export([system_continue/3, system_terminate/4, system_get_state/1, system_code_change/4]).
 
 -include("py_misuse.hrl").
@@ -94,19 +94,13 @@ linked_to(Loop, Module, Function, Args) ->
             found_link(Loop, Module, Function, Args);
         {ok, There} ->
             is_list(Args) orelse error(badarg),
-            case begin_at(There, self(), [name(Module), name(Function)], Args) of
-                {ok, Actor} ->
-                    true = erlang:link(Actor),
-                    {ok, Actor};
-                {error, Reason} ->
-                    {error, Reason}
-            end;
+            begin_at(There, self(), [name(Module), name(Function)], Args);
         {error, Reason} ->
             {error, Reason}
     end.
 
 %% @private
-%% @doc Starts an actor on the node of this loop. It is not linked: `Parent' does that, if there is one.
+%% @doc Starts an actor on the node of this loop. It is linked to `Parent', if there is one.
 -spec begin_at(pid(), pid() | none, [binary()], [term()]) -> {ok, pid()} | {error, term()}.
 begin_at(Loop, Parent, Name, Args) ->
     case py_remote:loop_there(Loop) of
@@ -130,7 +124,7 @@ begin_here(Loop, Parent, Name, Args) ->
             Beginning = {run, Loop, work(<<"_run_function">>, Name, #{args => Args})},
             case Parent of
                 none -> py_actor_sup:start_actor(Beginning);
-                _ -> proc_lib:start(?MODULE, init, [Parent, Beginning])
+                _ -> proc_lib:start(?MODULE, init_linked, [Parent, Beginning])
             end;
         {error, Reason} ->
             {error, Reason}
@@ -203,6 +197,12 @@ started({error, Reason}) -> error(Reason).
 -spec begin_link(beginning()) -> {ok, pid()} | {error, term()}.
 begin_link(Beginning) ->
     proc_lib:start_link(?MODULE, init, [self(), Beginning]).
+
+%% @private
+-spec init_linked(pid(), beginning()) -> no_return().
+init_linked(Parent, Beginning) ->
+    true = erlang:link(Parent),
+    init(Parent, Beginning).
 
 %% @private
 -spec init(pid(), beginning()) -> no_return().

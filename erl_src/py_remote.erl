@@ -348,9 +348,11 @@ cancel(Token, #py_remote{agent = Agent}) ->
     {ok, stream()} | {error, py:reason()}.
 stream(Proxy, Call, To, Demand) ->
     %% What the native function checks before it looks for the loop.
-    is_pid(To) andalso node(To) =:= node() andalso is_integer(Demand) andalso Demand >= 0 orelse
-        error(badarg),
-    case find(Proxy, Call) of
+    is_pid(To) andalso node(To) =:= node() andalso is_integer(Demand) andalso Demand >= 0 andalso
+        Demand < 1 bsl 64 orelse error(badarg),
+    case is_process_alive(To) andalso find(Proxy, Call) of
+        false ->
+            {error, noproc};
         {ok, #py_remote{loop = Loop}} when is_pid(Loop) ->
             Id = make_ref(),
             Make = fun(Near) -> #py_remote_stream{proxy = Near, id = Id} end,
@@ -367,7 +369,9 @@ stream(Proxy, Call, To, Demand) ->
     end.
 
 -spec demand(stream(), pos_integer()) -> ok.
-demand(#py_remote_stream{proxy = Proxy, id = Id}, Count) when is_integer(Count), Count > 0 ->
+demand(#py_remote_stream{proxy = Proxy, id = Id}, Count) when
+    is_integer(Count), Count > 0, Count < 1 bsl 64
+->
     Proxy ! {py_demand, Id, Count},
     ok;
 demand(_, _) ->

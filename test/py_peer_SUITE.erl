@@ -150,6 +150,7 @@ misuse_raises(Config) ->
     ?assertError(badarg, py_event_loop:stream(Loop, math, <<255>>, [16])),
     {ok, Stream} = py_event_loop:stream(Loop, builtins, iter, [[1]]),
     ?assertError(badarg, py:demand(Stream, 0)),
+    ?assertError(badarg, py:demand(Stream, 1 bsl 64)),
     ok = py:cancel(Stream).
 
 references_are_refused(Config) ->
@@ -263,6 +264,9 @@ a_dead_consumer_closes_the_stream(Config) ->
     eventually:is({ok, 0}, fun() -> py_event_loop:run(Loop, streamed, count_open, []) end).
 
 streams_of_what_fails(Config) ->
+    Dead = spawn(fun() -> ok end),
+    eventually:is(false, fun() -> is_process_alive(Dead) end),
+    ?assertEqual({error, noproc}, py_event_loop:stream(loop(Config), builtins, range, [3], #{}, #{to => Dead})),
     {ok, Stream} = py_event_loop:stream(loop(Config), math, sqrt, [-1], #{}, #{demand => 1}),
     {[], End} = streams:rest_of(Stream),
     called:is_error("ValueError", "math domain error", End).
@@ -286,6 +290,10 @@ actors_are_linked(Config) ->
     Actor ! {raise, <<"no luck">>},
     receive
         {'EXIT', Actor, {py_exception, #{message := <<"no luck">>}}} -> ok
+    end,
+    {ok, Plain} = py_actor:start_link(Loop, acting, plain, []),
+    receive
+        {'EXIT', Plain, {py_exception, #{type := <<"builtins.TypeError">>}}} -> ok
     end,
     ?assertMatch(
         {error, {py_exception, #{type := <<"builtins.AttributeError">>}}},
