@@ -96,7 +96,8 @@ page(Query) ->
 %% All loops
 
 overview(From) ->
-    Nodes = [{node(), up, summaries()} | others()],
+    Here = [Loop#{node => node()} || Loop <- py_inspect:loops()],
+    Nodes = [{node(), up, Here} | others()],
     Loops = lists:append([Each || {_, _, Each} <- Nodes]),
     Ordered = lists:sort(fun(One, Other) -> rank(One) =< rank(Other) end, Loops),
     #{
@@ -105,7 +106,7 @@ overview(From) ->
         unanswered => lists:sum([Count || #{unanswered := Count} <- Loops]),
         from => From,
         total => length(Loops),
-        loops => rows(Ordered, From),
+        loops => [summary(Loop) || Loop <- rows(Ordered, From)],
         nodes => [node_row(Each) || Each <- Nodes],
         lints => rows(py_lint:find(#{kinds => [never_awaited, never_retrieved, no_demand, near_limit]}), 0),
         all_calls => length(py_inspect:calls()),
@@ -201,9 +202,12 @@ rank(#{state := State, node := Node, id := Id}) -> {State =/= stuck, Node =/= no
 rows(List, From) when From >= length(List) -> [];
 rows(List, From) -> lists:sublist(List, From + 1, ?ROWS).
 
-summary(#{lag := Lag} = Loop) ->
+%% Those of other nodes are summaries already.
+summary(#{lag := Lag, counters := _} = Loop) ->
     Kept = maps:without([counters, keeper], Loop),
-    Kept#{lag := maps:update_with(histogram, fun classes/1, Lag)}.
+    Kept#{lag := maps:update_with(histogram, fun classes/1, Lag)};
+summary(Loop) ->
+    Loop.
 
 %% From the first class to the last one that has turns.
 classes(Histogram) ->
