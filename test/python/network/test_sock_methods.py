@@ -141,8 +141,6 @@ async def test_cancelled_accept(loop):
 
 
 async def test_datagrams(loop, udp):
-    if not hasattr(loop, "sock_recvfrom"):
-        pytest.skip("asyncio has it from Python 3.11 on")
     near, far = udp
     waiting = asyncio.ensure_future(loop.sock_recvfrom(far, 100))
     await asyncio.sleep(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import gc
 import importlib
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -48,13 +47,6 @@ def registered() -> Iterator[None]:
     yield
     erlang.remove_encoder(Point)
     erlang.remove_decoder("test_point")
-
-
-def notes(error: BaseException) -> Any:
-    return getattr(error, "__notes__", ["no notes in Python 3.10"])
-
-
-NOTED = sys.version_info >= (3, 11)
 
 
 @pytest.mark.usefixtures("registered")
@@ -106,8 +98,7 @@ def test_an_encoder_that_raises_names_the_place() -> None:
             _echo({"points": [Point(1, 1), Point(0, 1)]})
     finally:
         erlang.remove_encoder(Point)
-    if NOTED:
-        assert notes(raised.value) == ['while value["points"][1] was sent to Erlang']
+    assert raised.value.__notes__ == ['while value["points"][1] was sent to Erlang']
 
 
 @pytest.mark.parametrize("other", [Named, Point])
@@ -126,8 +117,7 @@ def test_encoders_that_return_each_others_classes(other: type[Point]) -> None:
 def test_a_decoder_that_raises_names_the_place() -> None:
     with pytest.raises(ValueError, match="no such point") as raised:
         _echo([{"a": (Atom("test_point"), "wrong", 1)}])
-    if NOTED:
-        assert notes(raised.value) == ['while value[0]["a"] was decoded from Erlang']
+    assert raised.value.__notes__ == ['while value[0]["a"] was decoded from Erlang']
 
 
 @pytest.mark.usefixtures("registered")

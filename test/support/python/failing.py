@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import re
-import sys
 import traceback
-
-#: From Python 3.11 on.
-Group = vars(builtins).get("ExceptionGroup")
 
 
 def plain() -> None:
@@ -64,27 +59,26 @@ def caught(function: str) -> BaseException:
 
 
 def group() -> None:
-    raise Group("several", [caught("plain"), KeyError("x")])
+    raise ExceptionGroup("several", [caught("plain"), KeyError("x")])
 
 
 def group_in_group() -> None:
     inner = [caught("group"), caught("with_cause"), ValueError(1)]
     try:
-        raise Group("outer", inner)
-    except Group as error:
+        raise ExceptionGroup("outer", inner)
+    except ExceptionGroup as error:
         raise RuntimeError("after the group") from error
 
 
 def group_at_the_end() -> None:
-    raise Group("outer", [ValueError(1), caught("group")])
+    raise ExceptionGroup("outer", [ValueError(1), caught("group")])
 
 
 def names() -> list[str]:
-    groups = ["group", "group_in_group", "group_at_the_end"]
     return [
         *["plain", "without_text", "of_two_lines", "with_cause", "with_context"],
         *["without_context", "with_notes", "unicode_text"],
-        *(groups if sys.version_info >= (3, 11) else []),
+        *["group", "group_in_group", "group_at_the_end"],
     ]
 
 
@@ -95,5 +89,5 @@ def printed(function: str) -> str:
     except BaseException as error:
         error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    # Which part of a line failed, from Python 3.11 on: `    ~~^~~`.
+    # Which part of a line failed: `    ~~^~~`.
     return re.sub(r"^[ |]*[~^]+\n", "", text, flags=re.MULTILINE)

@@ -99,7 +99,7 @@ impl ConvertError {
     }
 }
 
-/// Exceptions accept notes from Python 3.11 on.
+/// The exception with a note that names the part of the value.
 fn noted(py: Python<'_>, error: PyErr, note: String) -> PyErr {
     if error.is_instance_of::<PyException>(py) {
         let _ = error.value(py).call_method1("add_note", (note,));

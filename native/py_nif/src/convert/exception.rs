@@ -2,7 +2,7 @@
 //!
 //! Neither direction fails: what cannot be converted becomes text, what is too large is truncated.
 
-use pyo3::exceptions::PySyntaxError;
+use pyo3::exceptions::{PyBaseExceptionGroup, PySyntaxError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
@@ -80,7 +80,7 @@ impl<'a, 'py> Walk<'a, 'py> {
     /// The members of an exception group.
     fn members(&mut self, error: &Bound<'py, PyAny>) -> Term<'a> {
         let mut found = Vec::new();
-        if is_group(error) {
+        if error.is_instance_of::<PyBaseExceptionGroup>() {
             let members = attribute(error, "exceptions").and_then(|all| all.try_iter().ok());
             for member in members.into_iter().flatten().map_while(Result::ok) {
                 if self.left == 0 || self.above.len() >= MAX_CHAIN {
@@ -159,10 +159,7 @@ impl<'a, 'py> Walk<'a, 'py> {
                 .map(|text| text_of(&text))
         };
         let file = part("co_filename").unwrap_or_default();
-        // Includes the class, from Python 3.11 on.
-        let function = part("co_qualname")
-            .or_else(|| part("co_name"))
-            .unwrap_or_default();
+        let function = part("co_qualname").unwrap_or_default();
         let globals = frame.and_then(|frame| attribute(&frame, "f_globals"));
         let source = source_line(entry.py(), &file, line, globals).unwrap_or_default();
         self.frame(&file, line, &function, source.trim())
@@ -218,15 +215,6 @@ fn bounded(mut text: String) -> String {
         text.push('…');
     }
     text
-}
-
-/// Exception groups exist from Python 3.11 on.
-fn is_group(error: &Bound<'_, PyAny>) -> bool {
-    let py = error.py();
-    py.import("builtins")
-        .and_then(|builtins| builtins.getattr("BaseExceptionGroup"))
-        .and_then(|class| error.is_instance(&class))
-        .unwrap_or(false)
 }
 
 /// As the traceback module prints it, without the traceback.
