@@ -145,6 +145,8 @@
     | unavailable
     %% The process or the node in which the loop lived has ended: docs/peers.md.
     | {peer_down, term()}
+    %% The receiver of large data has no memory or file descriptors for it: docs/peers.md.
+    | {large_data, Posix :: term()}
     %% An exception.
     | map()
     %% Why Python could not be started.

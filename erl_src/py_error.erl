@@ -48,6 +48,8 @@ format({no_erlang_loop, Node}) ->
     io_lib:format("~tp does not have the application erlang_loop~n", [Node]);
 format({no_reference, remote}) ->
     "a loop in another process or node returns values: a reference is valid where its object is\n";
+format({large_data, Why}) ->
+    io_lib:format("the receiver has no room for large data: ~tp~n", [Why]);
 format({not_distributed, Why}) ->
     io_lib:format("the node cannot connect to peers: ~tp~n", [Why]);
 format({already_started, Pid}) ->

@@ -67,6 +67,14 @@
     ledger_ended/1,
     ledger_load/1,
     ledger_has_begun/2,
+    memory_listen/1,
+    memory_accept/2,
+    memory_connect/2,
+    memory_close/1,
+    memory_share/1,
+    memory_send/2,
+    memory_take/2,
+    memory_counts/1,
     request_monitor/1,
     request_abandon/1,
     request_cancel/1,
@@ -133,6 +141,7 @@
 -export_type([loop_ref/0, fd_ref/0, timer_ref/0, poll_set/0, callback_id/0, event/0, reason/0]).
 -export_type([sleeper/0, signal_request/0, os_signal/0]).
 -export_type([output_device/0]).
+-export_type([memory_listener/0, memory_link/0, memory_share/0]).
 -export_type([request/0, ledger/0, request_target/0, call/0, python_loop_options/0]).
 -export_type([question/0, erlang_call/0, mailbox/0, channel/0]).
 
@@ -202,6 +211,14 @@
     ledger_ended/1,
     ledger_load/1,
     ledger_has_begun/2,
+    memory_listen/1,
+    memory_accept/2,
+    memory_connect/2,
+    memory_close/1,
+    memory_share/1,
+    memory_send/2,
+    memory_take/2,
+    memory_counts/1,
     request_monitor/1,
     request_abandon/1,
     object_type/1,
@@ -301,6 +318,10 @@
 -type request() :: reference().
 %% Which requests to a peer have begun.
 -type ledger() :: reference().
+%% Where large data crosses between a node and its peer; what is about to cross.
+-type memory_listener() :: reference().
+-type memory_link() :: reference().
+-type memory_share() :: reference().
 %% A process that takes what Python prints.
 -type output_device() :: reference().
 %% The messages for Python code. Losing it ends the code's pid.
@@ -763,6 +784,46 @@ ledger_load(_Ledger) -> erlang:nif_error(not_loaded).
 %% @private
 -spec ledger_has_begun(ledger(), pos_integer()) -> boolean().
 ledger_has_begun(_Ledger, _Number) -> erlang:nif_error(not_loaded).
+
+%%% Large data from and to a peer, in memory that no process can change. See py_peer_memory
+
+%% @private
+-spec memory_listen(Name :: binary()) -> {ok, memory_listener()} | {error, term()}.
+memory_listen(_Name) -> erlang:nif_error(not_loaded).
+
+%% The connection of the process that has sent this secret.
+%% @private
+-spec memory_accept(memory_listener(), Secret :: binary()) -> {ok, memory_link()} | {error, term()}.
+memory_accept(_Listener, _Secret) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec memory_connect(Name :: binary(), Secret :: binary()) -> {ok, memory_link()} | {error, term()}.
+memory_connect(_Name, _Secret) -> erlang:nif_error(not_loaded).
+
+%% Logs may keep references to it for long.
+%% @private
+-spec memory_close(memory_link()) -> ok.
+memory_close(_Link) -> erlang:nif_error(not_loaded).
+
+%% Copies the binary, if it does not come from such memory.
+%% @private
+-spec memory_share(binary()) -> {ok, memory_share()} | {error, term()}.
+memory_share(_Binary) -> erlang:nif_error(not_loaded).
+
+%% With the number that the other side takes it by.
+%% @private
+-spec memory_send(memory_link(), memory_share()) -> {ok, non_neg_integer()} | {error, term()}.
+memory_send(_Link, _Share) -> erlang:nif_error(not_loaded).
+
+%% @private
+-spec memory_take(memory_link(), non_neg_integer()) -> {ok, binary()} | {error, term()}.
+memory_take(_Link, _Number) -> erlang:nif_error(not_loaded).
+
+%% Binaries and bytes: sent, those of them that were copied, received.
+%% @private
+-spec memory_counts(memory_link()) -> {Count, Count, Count} when
+    Count :: {non_neg_integer(), non_neg_integer()}.
+memory_counts(_Link) -> erlang:nif_error(not_loaded).
 
 %% @private
 -spec request_monitor(request()) -> ok.

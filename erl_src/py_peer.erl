@@ -11,8 +11,11 @@
 %%     `{py_stopped, Agent, Left}' or `{py_loop_failed, Agent, Reason}', and at limits of the
 %%     service `{py_retire, Agent}' and `{py_drained, Agent}';</li>
 %% <li>from the port of the operating system process: lines of output and its exit status;</li>
-%% <li>from callers: `{py_demand, Id, Count}';</li>
+%% <li>from callers: `{py_demand, Id, Count}', and what they send with large data, `{py_parcel, Parcel}';</li>
+%% <li>from the agent, with large data, see `py_peer_memory': `{py_large, _, _, Message}', where the
+%%     message is an event of a stream, or `{py_forward, Alias, Reply}';</li>
 %% <li>from its guard, `py_peer_guard', which then kills the process: `{py_killed, Why}';</li>
+%% <li>`py_forget', from here: it has handled large data;</li>
 %% <li>`{py_peer_log, Event}': what the peer's `logger' logs.</li>
 %% </ul>
 -module(py_peer).
@@ -34,6 +37,8 @@
     guard :: undefined | pid(),
     %% Which requests have begun; only for a process of ours.
     ledger = none :: py_nif:ledger() | none,
+    %% Where large data crosses.
+    memory = none :: py_nif:memory_link() | none,
     %% Why the guard kills the process.
     killed = no :: no | {yes, py_peer_guard:reason()},
     %% Streams, with their consumers.
@@ -82,9 +87,9 @@ init({Where, Options, #{name := Name, group := Group, native := #{patience := Pa
     State = #state{name = Name, patience = Patience, node = node()},
     case start(Where, Options, State) of
         {ok, Up} ->
-            #state{agent = Agent, guard = Guard, ledger = Ledger} = Up,
+            #state{agent = Agent, guard = Guard, ledger = Ledger, memory = Memory} = Up,
             _ = [Guard ! {py_watch, Agent} || is_pid(Guard)],
-            ok = py_remote:register(Agent, Guard, Ledger),
+            ok = py_remote:register(Agent, Guard, Ledger, Memory =/= none),
             ok = happened(start, Up, #{}),
             _ = [ok = py_groups:join(Group, self(), Name) || Group =/= undefined],
             {ok, Up};
@@ -113,17 +118,24 @@ start({node, Node}, Options, State) ->
     end;
 start({peer, Peer}, Options, State) ->
     {Ledger, Path} = ledger(),
-    Limits = maps:get(limits, Peer),
-    Agent = #{proxy => self(), options => Options, owns_node => true, ledger => Path, limits => Limits},
+    {Listener, Address} = memory(),
+    Agent = #{
+        proxy => self(), options => Options, owns_node => true, ledger => Path, memory => Address,
+        limits => maps:get(limits, Peer)
+    },
     case py_peer_node:ensure_distributed() of
         ok ->
             case py_peer_node:open(State#state.name, Peer, Agent) of
                 {ok, #{node := Node, os_pid := OsPid} = Opened} ->
                     Guard = py_peer_guard:start(self(), OsPid, Peer),
                     Timer = start_timer(maps:get(start_timeout, Peer)),
-                    wait_up(Timer, State#state{
+                    Starting = State#state{
                         node = Node, process = Opened, guard = Guard, ledger = Ledger
-                    });
+                    },
+                    case wait_up(Timer, Starting) of
+                        {ok, Up} -> {ok, accept_memory(Listener, Address, Up)};
+                        {error, Reason} -> {error, Reason}
+                    end;
                 {error, Reason} ->
                     {error, Reason}
             end;
@@ -139,6 +151,28 @@ ledger() ->
         {error, Reason} ->
             ?LOG_WARNING("A peer has no ledger of its requests: ~p", [Reason]),
             {none, none}
+    end.
+
+%% Without it, large data goes through the connection.
+memory() ->
+    case py_peer_memory:listen() of
+        {ok, Listener, Address} ->
+            {Listener, Address};
+        {error, Reason} ->
+            ?LOG_WARNING("A peer cannot share memory with this node: ~p", [Reason]),
+            {none, none}
+    end.
+
+accept_memory(none, none, State) ->
+    State;
+accept_memory(Listener, Address, #state{agent = Agent} = State) ->
+    case py_peer_memory:accept(Listener, Address) of
+        {ok, Link} ->
+            Agent ! py_memory_accepted,
+            State#state{memory = Link};
+        {error, Reason} ->
+            ?LOG_WARNING("A peer cannot share memory with this node: ~p", [Reason]),
+            State
     end.
 
 start_timer(infinity) -> infinity;
@@ -197,8 +231,8 @@ failed(Reason, #state{process = #{os_pid := OsPid}} = State) ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {noreply, #state{}} | {reply, term(), #state{}}.
 handle_call({stream, Stream, Id, Consumer, Leader, Call, Demand}, From, State) ->
-    #state{agent = Agent, streams = Streams} = State,
-    Agent ! {py_stream, Id, From, Consumer, Leader, Call, Demand},
+    #state{streams = Streams} = State,
+    ok = to_agent({py_stream, Id, From, Consumer, Leader, Call, Demand}, State),
     {noreply, State#state{streams = Streams#{Id => {Stream, Consumer}}}};
 handle_call({cancel_stream, Id, Caller}, _From, #state{agent = Agent, streams = Streams} = State) ->
     case Streams of
@@ -225,8 +259,22 @@ handle_call(Call, {From, _}, State) ->
     ?LOG_WARNING("~p: unknown call ~p from ~p", [State#state.name, Call, From]),
     {reply, {error, unknown_call}, State}.
 
-about(#state{process = undefined, node = Node}) -> #{node => Node};
-about(#state{process = #{os_pid := OsPid}, node = Node}) -> #{node => Node, os_pid => OsPid}.
+about(#state{process = undefined, node = Node}) ->
+    #{node => Node};
+about(#state{process = #{os_pid := OsPid}, node = Node, memory = Memory}) ->
+    #{node => Node, os_pid => OsPid, large_data => #{to_peer => py_peer_memory:counts(Memory)}}.
+
+to_agent(Message, #state{agent = Agent, memory = none}) ->
+    Agent ! Message,
+    ok;
+to_agent(Message, #state{agent = Agent, memory = Link}) ->
+    Sent =
+        case py_peer_memory:take_out(Message) of
+            none -> Message;
+            Parcel -> py_peer_memory:sent(Link, Parcel)
+        end,
+    Agent ! Sent,
+    forget().
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(Cast, State) ->
@@ -244,6 +292,16 @@ handle_info({py_stream_started, Id, From, Refused}, #state{streams = Streams} = 
     {noreply, State#state{streams = maps:remove(Id, Streams)}};
 handle_info({py_demand, Id, Count}, #state{agent = Agent, streams = Streams} = State) ->
     _ = [Agent ! {py_demand, Id, Count} || is_map_key(Id, Streams)],
+    {noreply, State};
+handle_info({py_parcel, Parcel}, #state{agent = Agent, memory = Link} = State) ->
+    ok = py_remote:send(Agent, py_peer_memory:sent(Link, Parcel)),
+    ok = forget(),
+    {noreply, State};
+handle_info({py_large, _, _, _} = Large, State) ->
+    ok = forget(),
+    {noreply, large(Large, State)};
+handle_info(py_forget, State) ->
+    true = garbage_collect(),
     {noreply, State};
 handle_info({py_killed, Why}, State) ->
     {noreply, State#state{killed = {yes, Why}}};
@@ -278,6 +336,29 @@ handle_info({'EXIT', _, Reason}, State) ->
 handle_info(Message, State) ->
     ?LOG_WARNING("~p: unknown message ~p", [State#state.name, Message]),
     {noreply, State}.
+
+%% Large data is freed when no process refers to it.
+forget() ->
+    self() ! py_forget,
+    ok.
+
+large({py_large, _, _, _} = Large, #state{agent = Agent, memory = Link} = State) ->
+    case py_peer_memory:put_back(Link, Large) of
+        {ok, {py_forward, Alias, Reply}} ->
+            Alias ! Reply,
+            State;
+        {ok, {py_stream_event, Id, Event}} ->
+            stream_event(Id, Event, State);
+        %% The peer has ended, which is about to be noticed.
+        {error, {large_data, econnreset}, _} ->
+            State;
+        {error, Reason, {py_forward, Alias, _}} ->
+            Alias ! {py_reply, Alias, {error, Reason}},
+            State;
+        {error, Reason, {py_stream_event, Id, _}} ->
+            Agent ! {py_cancel_stream, Id},
+            stream_event(Id, {error, Reason}, State)
+    end.
 
 why(_Status, #state{killed = {yes, Why}}) -> Why;
 why(Status, _State) -> py_peer_node:reason(Status).
@@ -338,9 +419,22 @@ stop_process(#state{process = #{os_pid := OsPid}, agent = Agent} = State) ->
 
 -spec terminate(term(), #state{}) -> ok.
 terminate(Reason, State) ->
-    ok = end_process(Reason, State),
+    ok = py_remote:unregister(),
+    Ended = last_messages(State),
+    ok = end_process(Reason, Ended),
     ok = happened(stop, State, #{reason => Reason}),
-    py_remote:unregister().
+    _ = last_messages(Ended#state{streams = #{}}),
+    _ = [py_nif:memory_close(Link) || #state{memory = Link} <- [State], Link =/= none],
+    ok.
+
+%% Replies that have arrived before the peer's end are passed on. Parcels have not reached the peer;
+%% a crash report would keep the messages, and with them the memory.
+last_messages(State) ->
+    receive
+        {py_large, _, _, _} = Large -> last_messages(large(Large, State));
+        {py_parcel, _} -> last_messages(State)
+    after 0 -> State
+    end.
 
 happened(What, #state{name = Name, node = Node}, Metadata) ->
     Peer = Metadata#{loop => self(), name => Name, node => Node},
@@ -377,6 +471,8 @@ wait_stopped(Timer, #state{agent = Agent, agent_monitor = Monitor} = State) ->
             State;
         {py_stream_event, Id, Event} ->
             wait_stopped(Timer, stream_event(Id, Event, State));
+        {py_large, _, _, _} = Large ->
+            wait_stopped(Timer, large(Large, State));
         {py_peer_log, Event} ->
             ok = py_peer_log:pass_on(Event, State#state.name),
             wait_stopped(Timer, State);

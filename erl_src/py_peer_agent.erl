@@ -10,6 +10,8 @@
 %%     to `Token'; `{refused, Reason}' in place of the result: it was not begun.</li>
 %% <li>`{py_cast, GroupLeader, Call}': the same without a reply.</li>
 %% <li>`{py_cancel, Token}', `{py_give_up, Token}': with a reply, and without.</li>
+%% <li>`{py_large, _, _, Message}': one of these with large data, see `py_peer_memory'. In the other
+%%     direction such a message goes to the proxy, which forwards it.</li>
 %% </ul>
 %%
 %% From the proxy:
@@ -25,12 +27,15 @@
 %% <li>`{py_retire, self()}', from here: a limit of requests or of the lifetime is reached. The proxy
 %%     takes the loop out of service and replies `py_drain'. `{py_drained, self()}' is sent when
 %%     all that has arrived has ended; requests that arrive later are refused.</li>
+%% <li>`py_memory_accepted': large data may go to the proxy as shared memory.</li>
 %% <li>`py_halt': ends the node in order, if it was started for this loop.</li>
 %% </ul>
 %%
 %% From the guard: `{py_check, Id, Token, Guard}', after the caller of that request has timed out.
 %% `{py_well, Id}' is the reply as soon as the loop has run a turn and no function runs whose caller
 %% has gone.
+%%
+%% From here: `py_forget', after large data.
 %%
 %% The native library sends this process the replies, `{py_reply, Token, Result}', and the events of
 %% streams, `{py_stream, Stream, Event}'.
@@ -57,6 +62,7 @@
     ledger => binary() | none,
     %% On another node: what must be the same there.
     wanted => identity(),
+    memory => py_peer_memory:address() | none,
     limits => py_peer_options:limits()
 }.
 
@@ -81,6 +87,8 @@
     options :: py_event_loop:options(),
     loop :: undefined | pid(),
     ledger :: py_nif:ledger() | none,
+    memory :: py_nif:memory_link() | none,
+    shares = false :: boolean(),
     stopping = false :: boolean(),
     limits :: py_peer_options:limits(),
     %% How many requests, casts and streams have arrived.
@@ -161,6 +169,7 @@ init(#{proxy := Proxy, options := Options, owns_node := OwnsNode} = Config) ->
         owns_node = OwnsNode,
         options = Options,
         ledger = open_ledger(maps:get(ledger, Config, none)),
+        memory = connect_memory(maps:get(memory, Config, none)),
         limits = maps:map(fun jittered/2, maps:with([requests, lifetime], maps:get(limits, Config, #{})))
     },
     {ok, State, {continue, start}}.
@@ -177,6 +186,17 @@ open_ledger(Path) ->
             Ledger;
         {error, Reason} ->
             ?LOG_WARNING("A peer cannot open the ledger of its requests, ~ts: ~p", [Path, Reason]),
+            none
+    end.
+
+connect_memory(none) ->
+    none;
+connect_memory(Address) ->
+    case py_peer_memory:connect(Address) of
+        {ok, Link} ->
+            Link;
+        {error, Reason} ->
+            ?LOG_WARNING("A peer cannot share memory with its node: ~p", [Reason]),
             none
     end.
 
@@ -218,6 +238,17 @@ handle_info({py_cast, Leader, Call}, State) ->
     {noreply, cast(Leader, Call, arrived(State))};
 handle_info({py_reply, Token, _} = Reply, State) ->
     {noreply, reply(Token, Reply, State)};
+handle_info({py_large, _, _, _} = Large, #state{memory = Link} = State) ->
+    ok = forget(),
+    case py_peer_memory:put_back(Link, Large) of
+        {ok, Message} -> handle_info(Message, State);
+        {error, Reason, Message} -> {noreply, refuse_large(Message, Reason, State)}
+    end;
+handle_info(py_forget, State) ->
+    true = garbage_collect(),
+    {noreply, State};
+handle_info(py_memory_accepted, #state{memory = Link} = State) ->
+    {noreply, State#state{shares = Link =/= none}};
 handle_info({py_give_up, Token}, #state{requests = Requests} = State) ->
     case Requests of
         #{Token := #request{native = Native}} ->
@@ -247,8 +278,15 @@ handle_info({py_demand, Id, Count}, #state{streams = Streams} = State) ->
     {noreply, State};
 handle_info({py_cancel_stream, Id}, State) ->
     {noreply, cancel_stream(Id, State)};
-handle_info({py_ask, From, Proxy, About}, #state{loop = Loop} = State) ->
-    gen_server:reply(From, info(Loop, About#{pid => Proxy})),
+handle_info({py_ask, From, Proxy, About}, #state{loop = Loop, memory = Link} = State) ->
+    Both =
+        case About of
+            #{large_data := There} ->
+                About#{large_data := There#{from_peer => py_peer_memory:counts(Link)}};
+            #{} ->
+                About
+        end,
+    gen_server:reply(From, info(Loop, Both#{pid => Proxy})),
     {noreply, State};
 handle_info({timeout, _, lifetime}, #state{proxy = Proxy} = State) ->
     Proxy ! {py_retire, self()},
@@ -372,10 +410,40 @@ ended(#state{ledger = Ledger} = State) ->
     State.
 
 reply(Token, Reply, #state{requests = Requests} = State) when is_map_key(Token, Requests) ->
-    _ = send(Token, Reply),
+    ok = deliver(Token, Reply, State),
     forget_request(Token, State);
 reply(_Token, _Reply, State) ->
     State.
+
+%% Large data goes by way of the proxy: so it is freed there if the caller has ended.
+deliver(Alias, Reply, #state{shares = false}) ->
+    _ = send(Alias, Reply),
+    ok;
+deliver(Alias, Reply, #state{proxy = Proxy, memory = Link}) ->
+    case py_peer_memory:take_out(Reply) of
+        none ->
+            _ = send(Alias, Reply),
+            ok;
+        {Mark, Marked, Shares} ->
+            Parcel = {Mark, {py_forward, Alias, Marked}, Shares},
+            Proxy ! py_peer_memory:sent(Link, Parcel),
+            forget()
+    end.
+
+%% The callers have sent more than this process can map.
+refuse_large({py_request, Token, _, _, _, _}, Reason, State) ->
+    _ = send(Token, {py_reply, Token, {error, Reason}}),
+    ended(State);
+refuse_large({py_cast, _, Call}, Reason, State) ->
+    cast_refused(Call, Reason, State);
+refuse_large({py_stream, Id, From, _, _, _, _}, Reason, #state{proxy = Proxy} = State) ->
+    Proxy ! {py_stream_started, Id, From, {error, Reason}},
+    State.
+
+%% Large data is freed when no process refers to it.
+forget() ->
+    self() ! py_forget,
+    ok.
 
 %% To an alias; its process may have ended.
 send(Alias, Message) ->
@@ -449,10 +517,23 @@ start_stream(Id, From, Consumer, Leader, Call, Demand, #state{loop = Loop, proxy
     end.
 
 stream_event(Id, Event, #state{proxy = Proxy} = State) ->
-    Proxy ! {py_stream_event, Id, Event},
+    ok = to_proxy(Proxy, {py_stream_event, Id, Event}, State),
     case Event of
         {data, _} -> State;
         _ -> forget_stream(Id, State)
+    end.
+
+to_proxy(Proxy, Message, #state{shares = false}) ->
+    Proxy ! Message,
+    ok;
+to_proxy(Proxy, Message, #state{memory = Link}) ->
+    case py_peer_memory:take_out(Message) of
+        none ->
+            Proxy ! Message,
+            ok;
+        Parcel ->
+            Proxy ! py_peer_memory:sent(Link, Parcel),
+            forget()
     end.
 
 forget_stream(Id, #state{streams = Streams, stream_ids = Ids} = State) ->

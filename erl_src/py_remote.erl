@@ -26,7 +26,7 @@
 %% node (`py_relay'), which is monitored in the proxy's place and gets `{Loop, Call}' for the call.
 -module(py_remote).
 
--export([create_table/0, register/3, unregister/0, is_proxy/1, proxies/0, load/1]).
+-export([create_table/0, register/4, unregister/0, is_proxy/1, proxies/0, load/1]).
 -export([request_once/3, cast/2, submit/2, await/3, yield/3, cancel/2]).
 -export([stream/4, demand/2, cancel_stream/1, is_stream/1]).
 %% For py_peer_agent and py_peer_guard.
@@ -45,6 +45,8 @@
     monitored :: pid() | {module(), node()},
     loop :: undefined | pid(),
     guard :: undefined | pid(),
+    %% Whether large data need not go through the connection.
+    shares = false :: boolean(),
     ledger :: py_nif:ledger() | none,
     number :: non_neg_integer(),
     %% Counts the requests to a loop in a group, see `py_groups'.
@@ -60,7 +62,7 @@
 -opaque request() :: #py_remote{}.
 -opaque stream() :: #py_remote_stream{}.
 
-%% {Proxy, Agent, Guard, Ledger}, read by callers.
+%% {Proxy, Agent, Guard, Ledger, Shares}, read by callers.
 -define(TABLE, ?MODULE).
 
 %% @doc The calling process owns the table: the top supervisor.
@@ -70,12 +72,12 @@ create_table() ->
     ok.
 
 %% @doc The calling process is the proxy of a loop whose requests this agent runs.
--spec register(pid(), pid() | undefined, py_nif:ledger() | none) -> ok.
-register(Agent, Guard, Ledger) ->
+-spec register(pid(), pid() | undefined, py_nif:ledger() | none, Shares :: boolean()) -> ok.
+register(Agent, Guard, Ledger, Shares) ->
     %% Of proxies that were killed.
-    Dead = [Proxy || {Proxy, _, _, _} <- ets:tab2list(?TABLE), not is_process_alive(Proxy)],
+    Dead = [Proxy || {Proxy, _, _, _, _} <- ets:tab2list(?TABLE), not is_process_alive(Proxy)],
     _ = [ets:delete(?TABLE, Proxy) || Proxy <- Dead],
-    true = ets:insert(?TABLE, {self(), Agent, Guard, Ledger}),
+    true = ets:insert(?TABLE, {self(), Agent, Guard, Ledger, Shares}),
     ok.
 
 %% @doc The calling process is such a proxy no longer.
@@ -98,8 +100,11 @@ find(Loop) when is_pid(Loop), node(Loop) =/= node() ->
     {ok, #py_remote{agent = Relay, monitored = Relay, loop = Loop, ledger = none, number = 0, load = Load}};
 find(Proxy) ->
     try ets:lookup(?TABLE, Proxy) of
-        [{Proxy, Agent, Guard, Ledger}] ->
-            {ok, #py_remote{agent = Agent, monitored = Proxy, guard = Guard, ledger = Ledger, number = 0}};
+        [{Proxy, Agent, Guard, Ledger, Shares}] ->
+            {ok, #py_remote{
+                agent = Agent, monitored = Proxy, guard = Guard, shares = Shares, ledger = Ledger,
+                number = 0
+            }};
         [] ->
             {error, loop_down}
     catch
@@ -141,7 +146,7 @@ loop_there(Loop) ->
 
 -spec proxies() -> [pid()].
 proxies() ->
-    [Proxy || {Proxy, _, _, _} <- ets:tab2list(?TABLE), is_process_alive(Proxy)].
+    [Proxy || {Proxy, _, _, _, _} <- ets:tab2list(?TABLE), is_process_alive(Proxy)].
 
 %% @doc How many requests a loop has. `unknown': it is on another node.
 -spec load(pid()) -> {ok, non_neg_integer() | unknown} | {error, loop_down}.
@@ -169,7 +174,7 @@ begin_request(_Proxy, {with, #{namespace := _}, _}) ->
     {error, {no_reference, remote}};
 begin_request(Proxy, Call) ->
     case find(Proxy, Call) of
-        {ok, #py_remote{agent = Agent, monitored = Monitored} = Request} ->
+        {ok, #py_remote{monitored = Monitored} = Request} ->
             %% The receive below and the caller's skip what is in the mailbox already.
             Token = monitor(process, Monitored, [{alias, reply_demonitor}]),
             %% What is sent may run. A peer that has ended before is sent nothing, so that the
@@ -180,7 +185,7 @@ begin_request(Proxy, Call) ->
             after 0 ->
                 Number = next(Request),
                 ok = count(1, Request),
-                ok = send(Agent, {py_request, Token, self(), py_trace:origin(), sent(Call, Request), Number}),
+                ok = deliver(Request, {py_request, Token, self(), py_trace:origin(), sent(Call, Request), Number}),
                 {ok, Token, Request#py_remote{number = Number}}
             end;
         {error, Reason} ->
@@ -273,6 +278,18 @@ well_formed({_, Code, Variables}) when is_binary(Code), is_map(Variables) ->
 well_formed(_) ->
     error(badarg).
 
+%% Large data goes by way of the proxy, see `py_peer_memory'.
+deliver(#py_remote{agent = Agent, shares = false}, Message) ->
+    send(Agent, Message);
+deliver(#py_remote{monitored = Proxy, agent = Agent}, Message) ->
+    case py_peer_memory:take_out(Message) of
+        none ->
+            send(Agent, Message);
+        Parcel ->
+            Proxy ! {py_parcel, Parcel},
+            ok
+    end.
+
 %% A peer that does not read, because it was stopped or is overloaded, must not make its callers wait
 %% beyond their timeouts: then a process of its own waits in the send.
 %% @private
@@ -290,8 +307,7 @@ send(Agent, Message) ->
 -spec cast(pid(), py_nif:call()) -> ok | {error, py:reason()}.
 cast(Proxy, Call) ->
     case find(Proxy, Call) of
-        {ok, #py_remote{agent = Agent} = Request} ->
-            send(Agent, {py_cast, py_trace:origin(), sent(Call, Request)});
+        {ok, Request} -> deliver(Request, {py_cast, py_trace:origin(), sent(Call, Request)});
         {error, Reason} -> {error, Reason}
     end.
 

@@ -37,6 +37,8 @@ wrong_types_raise_badarg(_Config) ->
     {ok, FdRef} = py_nif:add_reader(Loop, Read, 1),
     {ok, TimerRef} = py_nif:call_later(Loop, 3_600_000, 1),
     {ok, Channel} = py_nif:channel_new(terms, 1, self()),
+    {ok, Listener, Address} = py_peer_memory:listen(),
+    {ok, MemoryLink} = py_peer_memory:connect(Address),
     Good = #{
         loop => Loop,
         fd_ref => FdRef,
@@ -63,7 +65,10 @@ wrong_types_raise_badarg(_Config) ->
         loop_options => loop_options(),
         term => [a | b],
         timeout => 0,
-        ledger => element(2, py_nif:ledger_create())
+        ledger => element(2, py_nif:ledger_create()),
+        memory_listener => Listener,
+        memory_link => MemoryLink,
+        memory_share => element(2, py_nif:memory_share(<<"x">>))
     },
     Signatures = nif_signatures:all(),
     %% A function that is new must say what it takes.

@@ -165,7 +165,7 @@ a_timeout_alone_does_not_kill(_Config) ->
     eventually:is(false, fun() -> is_process_alive(Guard) end).
 
 guard(Loop) ->
-    [{Loop, _Agent, Guard, _Ledger}] = ets:lookup(py_remote, Loop),
+    [{Loop, _Agent, Guard, _Ledger, _Shares}] = ets:lookup(py_remote, Loop),
     Guard.
 
 a_stopped_peer_does_not_outlive_its_proxy(_Config) ->

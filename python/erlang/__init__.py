@@ -13,7 +13,7 @@ from .interrupts import Interrupted, uninterruptible
 from .mailboxes import Mailbox, async_receive, mailbox, receive, self
 from .messages import send
 from .names import register, unregister, whereis
-from .native import BitString, Fun, Pid, Port, Ref
+from .native import BitString, Fun, Pid, Port, Ref, SharedBuffer
 from .native import ObjectHandle as Handle
 from .watching import link, monitor
 
@@ -30,6 +30,7 @@ __all__ = [
     "Pid",
     "Port",
     "Ref",
+    "SharedBuffer",
     "StackFrame",
     "async_call",
     "async_receive",

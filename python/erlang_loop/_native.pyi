@@ -177,6 +177,17 @@ class BitString:
     def __eq__(self, other: object) -> bool: ...
 
 @final
+class SharedBuffer(Buffer):
+    """A writable buffer of `size` zeroes that Erlang and other processes can map.
+
+    A memoryview or numpy array of all of it is sent once without a copy. What is written to it
+    afterwards is not seen there.
+    """
+
+    def __new__(cls, size: int) -> Self: ...
+    def __len__(self) -> int: ...
+
+@final
 class ObjectHandle(Generic[_T]):
     """Sent to Erlang as a reference; when that comes back, it is `value` again."""
 

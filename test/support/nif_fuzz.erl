@@ -172,7 +172,7 @@ keep(_, _, _, Pool) ->
 
 %% References do not say what they are; the functions that take them do.
 kind_of(Ref) ->
-    Kinds = [{loop, event_loop_info}, {task, request_is_open}, {channel, channel_info}],
+    Kinds = [{loop, event_loop_info}, {task, request_is_open}, {channel, channel_info}, {memory_link, memory_counts}],
     Taken = [Kind || {Kind, Function} <- Kinds, raw_call(Function, [Ref]) =/= {error, badarg}],
     case Taken of
         [Kind | _] -> Kind;

@@ -92,7 +92,7 @@ const fn resource_type<T: Resource>() -> Type {
     }
 }
 
-static TYPES: [Type; 14] = [
+static TYPES: [Type; 18] = [
     resource_type::<loops::LoopRef>(),
     resource_type::<loops::PollSet>(),
     resource_type::<loops::FdRef>(),
@@ -102,6 +102,10 @@ static TYPES: [Type; 14] = [
     resource_type::<output::device::Device>(),
     resource_type::<requests::request::Request>(),
     resource_type::<requests::ledger::Ledger>(),
+    resource_type::<requests::memory_link::MemoryListener>(),
+    resource_type::<requests::memory_link::MemoryLink>(),
+    resource_type::<requests::memory_link::Share>(),
+    resource_type::<super::beam::sealed_memory::Mapped>(),
     resource_type::<questions::QuestionRef>(),
     resource_type::<mailboxes::MailboxRef>(),
     resource_type::<mailboxes::Channel>(),

@@ -9,6 +9,7 @@
 //! | `python_loops` | loops that Erlang starts and Python runs |
 //! | `requests`, `questions` | requests to Python, questions from Python |
 //! | `ledgers` | the requests of another process |
+//! | `memory_links` | large data from and to another process |
 //! | `mailboxes`, `channels` | messages and items to Python |
 //! | `objects` | Python objects that Erlang has by reference |
 //! | `output`, `signals`, `watchdog` | output and logs, signals, stuck loops |
@@ -24,6 +25,7 @@ mod fds;
 mod inspect;
 mod ledgers;
 mod mailboxes;
+mod memory_links;
 mod objects;
 mod output;
 mod pending;

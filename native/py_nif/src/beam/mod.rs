@@ -12,6 +12,7 @@
 //! | [`errno`], [`signal`] | error numbers and signals under their Erlang names |
 //! | [`fd`] | file descriptors by number |
 //! | [`forked`] | whether this process is a forked copy, in which there is no VM |
+//! | [`sealed_memory`] | memory that processes share and none can change |
 //! | [`shared_words`] | numbers in memory that processes share |
 //! | [`imports`] | replacing a function that a shared library imports |
 //!
@@ -26,6 +27,7 @@ pub mod message;
 pub mod names;
 pub mod own_env;
 pub mod resource;
+pub mod sealed_memory;
 pub mod select;
 pub mod shared_words;
 pub mod signal;

@@ -43,6 +43,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::beam::forked;
+use crate::cpython::objects::shared_buffer::SharedBuffer;
 
 pub use atoms::existing_atom;
 pub use handle::PythonObject;
@@ -64,6 +65,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opaque::Port>()?;
     module.add_class::<opaque::Fun>()?;
     module.add_class::<bit_string::BitString>()?;
+    module.add_class::<SharedBuffer>()?;
     // asyncio calls its callbacks `Handle`, so that name is taken.
     module.add(
         "ObjectHandle",

@@ -304,11 +304,13 @@ fn open_subclass<'a, 'py>(
     } else if let Ok(bytes) = value.cast::<PyByteArray>() {
         shared_bytes::of_bytearray(env, bytes)
     } else if value.cast::<PyMemoryView>().is_ok() {
-        let bytes = value
-            .call_method0("tobytes")?
-            .cast_into()
-            .map_err(PyErr::from)?;
-        shared_bytes::of_bytes(env, &bytes)
+        match shared_bytes::of_view(env, value)? {
+            Some(binary) => binary,
+            None => {
+                let bytes = value.call_method0("tobytes")?;
+                shared_bytes::of_bytes(env, &bytes.cast_into().map_err(PyErr::from)?)
+            }
+        }
     } else if let Ok(number) = value.cast::<PyComplex>() {
         let (real, imaginary) = (finite(env, number.real())?, finite(env, number.imag())?);
         (names::complex(), real, imaginary).encode(env)

@@ -13,6 +13,7 @@
 //! | [`on_loop`] | a loop's requests, streams of asynchronous generators, coroutines on its thread |
 //! | [`plain_streams`] | streams of plain generators |
 //! | [`ledger`] | which requests of another process have begun |
+//! | [`memory_link`] | large data from and to another process |
 //! | [`call_mailbox`] | ending the mailbox of a call |
 //! | [`functions`], [`profile`] | how long functions took; where threads spend their time |
 //! | [`reports`] | reports to `py_calls`, for the log |
@@ -24,6 +25,7 @@ pub mod calls;
 pub mod function;
 pub mod functions;
 pub mod ledger;
+pub mod memory_link;
 pub mod method;
 pub mod on_loop;
 pub mod options;

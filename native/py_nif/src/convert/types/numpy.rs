@@ -69,6 +69,10 @@ fn to_term<'a>(
     let shape: Vec<u64> = array.getattr("shape")?.extract()?;
     let shape: Vec<_> = shape.iter().map(|size| size.encode(env).into()).collect();
     let binary = match arrays::shared(env, array, class, held)? {
+        None => shared_bytes::of_view(env, array)?,
+        shared => shared,
+    };
+    let binary = match binary {
         Some(binary) => binary,
         None => {
             let bytes = array.call_method0("tobytes")?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`slots`] | slots of types, the code of functions, attributes |
 //! | [`buffers`], [`shared_bytes`], [`arrays`] | memory of Python's objects, and of Erlang's binaries |
+//! | [`shared_buffer`] | memory that other processes can map |
 //! | [`socket_object`] | the fd of a socket object |
 //! | [`finalizer`] | `__del__` |
 //! | [`collector`], [`release`] | pausing the garbage collector; dropping objects without the GIL |
@@ -13,6 +14,7 @@ pub mod buffers;
 pub mod collector;
 pub mod finalizer;
 pub mod release;
+pub mod shared_buffer;
 pub mod shared_bytes;
 pub mod slots;
 pub mod socket_object;
