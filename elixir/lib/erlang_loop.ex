@@ -22,6 +22,7 @@ defmodule ErlangLoop do
       `await`, and a plain function is interrupted at its next bytecode
     * `:loop` - a loop (`ErlangLoop.Loop`), its name or pid, instead of the default one
     * `:pool` - the name of a pool (`ErlangLoop.Pool`)
+    * `:affinity` - with `:pool`: requests with equal keys go to the same loop (`docs/clusters.md`)
     * `:none` - what `None` becomes: `:none` (default) or `nil`
     * `:values` - the forms of values, as in Erlang: `values: [none: :null, non_finite: :atoms,
       namedtuples: :maps]`; see `docs/values.md`
@@ -47,7 +48,7 @@ defmodule ErlangLoop do
   @type namespace :: reference
 
   @plain %{structs: false}
-  @code_options [:loop, :pool, :namespace, :file, :line]
+  @code_options [:loop, :pool, :affinity, :namespace, :file, :line]
   @result_options [:return, :none, :values, :structs]
 
   @doc """
@@ -69,10 +70,10 @@ defmodule ErlangLoop do
   """
   @spec call(callee, name, [term], options) :: result
   def call(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :timeout, :loop, :pool | @result_options])
+    options = Options.check(options, [:kwargs, :timeout, :loop, :pool, :affinity | @result_options])
     module = callee(module)
     kwargs = options.kwargs
-    given = Map.take(options, [:timeout, :return, :values])
+    given = Map.take(options, [:timeout, :return, :values, :affinity])
 
     case options do
       %{target: :default} ->
@@ -115,7 +116,7 @@ defmodule ErlangLoop do
   def eval(code, variables \\ [], options \\ []) do
     options = Options.check(options, [:timeout | @result_options ++ @code_options])
     variables = Options.map(:variables, variables)
-    given = Map.take(options, [:timeout, :return, :values, :namespace, :file, :line])
+    given = Map.take(options, [:timeout, :return, :values, :affinity, :namespace, :file, :line])
 
     case options.target do
       :default -> :py.eval(code, variables, given)
@@ -141,7 +142,7 @@ defmodule ErlangLoop do
   @spec exec(String.t(), options) :: :ok | {:error, Exception.t()}
   def exec(code, options \\ []) do
     options = Options.check(options, [:timeout | @code_options])
-    given = Map.take(options, [:timeout, :namespace, :file, :line])
+    given = Map.take(options, [:timeout, :affinity, :namespace, :file, :line])
 
     case options.target do
       :default -> :py.exec(code, given)
@@ -186,21 +187,22 @@ defmodule ErlangLoop do
 
   @doc """
   Calls a function without waiting and discards the result. The call continues if the calling process
-  ends. An exception is logged. Options: `:kwargs`, `:loop`, `:pool`.
+  ends. An exception is logged. Options: `:kwargs`, `:loop`, `:pool`, `:affinity`.
 
       iex> ErlangLoop.cast(:builtins, :len, [[1, 2]])
       :ok
   """
   @spec cast(callee, name, [term], options) :: :ok | {:error, Exception.t()}
   def cast(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :loop, :pool])
+    options = Options.check(options, [:kwargs, :loop, :pool, :affinity])
     module = callee(module)
     kwargs = options.kwargs
+    given = Map.take(options, [:affinity])
 
     case options.target do
       :default -> :py.cast(module, function, args, kwargs)
       {:loop, loop} -> :py_event_loop.cast(loop, module, function, args, kwargs)
-      {:pool, pool} -> :py_event_loop_pool.cast(pool, module, function, args, kwargs)
+      {:pool, pool} -> :py_event_loop_pool.cast(pool, module, function, args, kwargs, given)
     end
     |> done()
   end
@@ -213,8 +215,8 @@ defmodule ErlangLoop do
 
   @doc """
   Starts a call and returns an `ErlangLoop.Task` at once. Only the calling process can await it; when
-  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:return`, `:none`, `:values`,
-  `:structs`.
+  that ends, the task is cancelled. Options: `:kwargs`, `:loop`, `:pool`, `:affinity`, `:return`,
+  `:none`, `:values`, `:structs`.
 
       iex> {:ok, task} = ErlangLoop.submit(:asyncio, :sleep, [0.01, "done"])
       iex> ErlangLoop.await(task)
@@ -228,10 +230,10 @@ defmodule ErlangLoop do
   @spec submit(callee, name, [term], options) ::
           {:ok, ErlangLoop.Task.t()} | {:error, Exception.t()}
   def submit(module, function, args \\ [], options \\ []) do
-    options = Options.check(options, [:kwargs, :loop, :pool | @result_options])
+    options = Options.check(options, [:kwargs, :loop, :pool, :affinity | @result_options])
     module = callee(module)
     kwargs = options.kwargs
-    given = Map.take(options, [:return, :values])
+    given = Map.take(options, [:return, :values, :affinity])
 
     case options.target do
       :default -> :py.submit(module, function, args, kwargs, given)
@@ -307,8 +309,8 @@ defmodule ErlangLoop do
   the enumeration starts, once for each. Items are sent as far as there is demand, so an endless
   generator never fills the mailbox. When the enumeration ends early, the generator is closed.
 
-  Options: `:kwargs`, `:loop`, `:pool`, `:return`, `:none`, `:values`, `:structs`; `:demand`, how many
-  items may be in flight (32); `:timeout`, how many milliseconds the next item may take (5,000).
+  Options: `:kwargs`, `:loop`, `:pool`, `:affinity`, `:return`, `:none`, `:values`, `:structs`;
+  `:demand`, how many items may be in flight (32); `:timeout`, how many milliseconds the next item may take (5,000).
 
       iex> ErlangLoop.stream(:builtins, :range, [2]) |> Enum.to_list()
       [{:ok, 0}, {:ok, 1}]

@@ -15,6 +15,21 @@ defmodule ErlangLoop.SupervisedTest do
     """)
   end
 
+  test "requests to a pool with equal keys go to the same loop" do
+    start_supervised!({ErlangLoop.Pool, name: :keyed_pool, size: 3})
+    options = [pool: :keyed_pool, affinity: {:user, 42}]
+    threads = for _ <- 1..6, do: thread(options)
+    assert [same] = Enum.uniq(threads)
+    task = ErlangLoop.submit!(:erlang_loop_shell, :thread, [], options)
+    assert ErlangLoop.await!(task) == same
+    assert :ok = ErlangLoop.cast(:erlang_loop_shell, :thread, [], options)
+    assert ErlangLoop.eval!("1", [], options) == 1
+    assert :ok = ErlangLoop.exec("pass", options)
+    assert [0] = Enum.to_list(ErlangLoop.stream!(:builtins, :range, [1], options))
+
+    assert_raise ArgumentError, ~r/:affinity without :pool/, fn -> thread(affinity: 1) end
+  end
+
   test "a loop" do
     start_supervised!({ErlangLoop.Loop, name: :supervised_loop, init: "import asyncio"})
     assert thread(loop: :supervised_loop) == thread(loop: :supervised_loop)

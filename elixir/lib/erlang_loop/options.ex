@@ -17,6 +17,10 @@ defmodule ErlangLoop.Options do
       raise ArgumentError, "there are both :loop and :pool: a call runs on one of them"
     end
 
+    if options[:pool] == nil and Keyword.has_key?(options, :affinity) do
+      raise ArgumentError, "there is :affinity without :pool: it chooses one of the loops of a pool"
+    end
+
     Enum.reduce(options, @defaults, fn {key, value}, checked ->
       if key not in known do
         names = Enum.map_join(known, ", ", &inspect/1)
@@ -38,6 +42,7 @@ defmodule ErlangLoop.Options do
   defp valid(:pool, pool) when is_atom(pool) and pool != nil, do: {:target, {:pool, pool}}
   defp valid(:none, none) when none in [nil, :none], do: {:values, %{none: none}}
   defp valid(:values, values), do: {:values, map(:values, values)}
+  defp valid(:affinity, key), do: {:affinity, key}
   defp valid(:structs, structs) when is_boolean(structs), do: {:structs, structs}
   defp valid(:return, return) when return in [:value, :ref], do: {:return, return}
   defp valid(:demand, demand) when is_integer(demand) and demand > 0, do: {:demand, demand}

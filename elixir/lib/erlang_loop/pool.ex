@@ -9,7 +9,8 @@ defmodule ErlangLoop.Pool do
       ErlangLoop.call(:asyncio, :sleep, [0.01, "done"], pool: MyApp.Pool)
 
   The options are those of `:py_event_loop_pool.start_link/1`, as a keyword list: `:name`, `:size`,
-  `:spare`, `:intensity`, `:period`, and those of each loop (`ErlangLoop.Loop`). A wrong option raises.
+  `:spare`, `:intensity`, `:period`, `:group`, and those of each loop (`ErlangLoop.Loop`). A pool with
+  `place: {:group, scope}` uses the loops of several nodes (`docs/clusters.md`). A wrong option raises.
   """
 
   @doc "Starts a pool, which is linked to the calling process."

@@ -9,7 +9,7 @@ defmodule ErlangLoop.Stream do
   defstruct @enforce_keys
 
   def new(module, function, args, options, raises) do
-    known = [:kwargs, :timeout, :loop, :pool, :return, :none, :values, :structs, :demand]
+    known = [:kwargs, :timeout, :loop, :pool, :affinity, :return, :none, :values, :structs, :demand]
     options = Options.check(options, known)
 
     %__MODULE__{
@@ -30,7 +30,7 @@ defmodule ErlangLoop.Stream do
 
   @doc "Starts the function: the state of an enumeration."
   def start(%__MODULE__{module: module, function: function, args: args, options: options}) do
-    window = Map.take(options, [:demand, :return, :values])
+    window = Map.take(options, [:demand, :return, :values, :affinity])
 
     case options.target do
       :default ->

@@ -161,6 +161,23 @@ def test_model_workers():
     ]
 
 
+def test_all_cores():
+    assert (EXAMPLES / "all_cores.py").exists()  # The computation.
+    assert escript("all_cores.escript") == [
+        "9592 primes below 100000",
+        "counted by one process for each core: true",
+    ]
+
+
+def test_three_nodes():
+    assert escript("three_nodes.escript") == [
+        "a pool over 3 nodes",
+        "30 calls were run by 3 of them",
+        "10 calls with one key by 1",
+        "one node is gone: 30 calls were run by 2",
+    ]
+
+
 def test_moved_in():
     assert (EXAMPLES / "moved_in.py").exists()  # The program.
     assert escript("moved_in.escript") == [
