@@ -278,14 +278,21 @@ noted(Kind, Name, File, Line, Function, Count) ->
     Lint = placed(#{file => File, line => Line, function => Function}, lint(Known, Name, undefined, undefined)),
     Key = {Known, Name, File, Line},
     _ = (ets:info(?MODULE, size) < ?MOST orelse ets:member(?MODULE, Key)) andalso
-        ets:insert(?MODULE, {Key, Lint#{count := Count}}),
+        put_largest(Key, Count, Lint),
     ok.
+
+%% Each note is a process of its own, so one may overtake the next.
+put_largest(Key, Count, Lint) ->
+    ets:insert_new(?MODULE, {Key, Count, Lint}) orelse
+        ets:select_replace(?MODULE, [
+            {{Key, '$1', '_'}, [{'<', '$1', Count}], [{{{element, 1, '$_'}, Count, {const, Lint}}}]}
+        ]).
 
 kind(<<"never_awaited">>) -> never_awaited;
 kind(<<"never_retrieved">>) -> never_retrieved.
 
 notes() ->
-    [Lint || {_, Lint} <- ets:tab2list(?MODULE)].
+    [Lint#{count := Count} || {_, Count, Lint} <- ets:tab2list(?MODULE)].
 
 %% Lints
 

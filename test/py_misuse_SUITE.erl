@@ -59,6 +59,8 @@ wrong_types_raise_badarg(_Config) ->
         on_or_off => 1,
         atom => sigusr1,
         bins => [<<"x">>],
+        none => none,
+        loops => [],
         int => 1,
         interval => undefined,
         map => #{},
@@ -106,6 +108,7 @@ not_a(Kind, #{loop := Loop, fd_ref := FdRef}) ->
             K when K =:= id; K =:= size; K =:= timeout -> [-1, <<"1">>, []];
             K when K =:= fd; K =:= int -> [<<"1">>, []];
             bin -> [1, -1, []];
+            loops -> [1, [all], [1 | 2]];
             bins -> [1, <<"x">>, [1], [<<"x">> | <<"y">>]];
             bool -> [1, true_or_false, []];
             on_or_off -> [2, -1, 256, true_or_false, []];

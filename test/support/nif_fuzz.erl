@@ -121,6 +121,8 @@ made(timeout) -> any_term:pick([0, 1, infinity]);
 made(bool) -> any_term:pick([true, false]);
 made(on_or_off) -> any_term:pick([true, false, 1, 0]);
 made(atom) -> any_term:pick([sigusr1, sigusr2, sighup, error, exit]);
+made(none) -> none;
+made(loops) -> any_term:pick([all, [], [1, 2, 3]]);
 made(bin) -> any_term:pick([<<>>, <<"x">>, <<"None">>, <<"127.0.0.1">>]);
 made(channel_type) -> any_term:pick([terms, bytes]);
 made(token) -> any_term:pick([undefined, make_ref()]);

@@ -54,6 +54,7 @@ all() ->
         python_main => [int, bin, bin, bins],
         python_end_at_exit => [timeout],
         value_limits => [size, size, size],
+        value_none => [none],
         python_echo => [int, term],
         python_eval => [int, bin, map],
         python_eval_error => [int, bin, atom, term, term],
@@ -116,6 +117,8 @@ all() ->
         inspect_list_from_outside => [size],
         inspect_last_tasks => [size],
         watchdog_interrupt => [size, size],
+        profile_start => [int, loops, bool, size, size],
+        recorder_read => [size],
         output_started => [bool],
         output_done => [poll_set, size],
         logging_started => [size]

@@ -43,6 +43,7 @@ rustler::atoms! {
     turn,
 
     // for py_inspect
+    all,
     never,
     py_profile,
     py_task_list,

@@ -8,11 +8,15 @@ use rustler::{Encoder, Env, Term};
 
 use super::watchdog::started;
 use crate::atoms;
+use crate::beam::terms::decode_list;
 use crate::cpython::process::main_thread;
 use crate::cpython::sampling::Frame;
 use crate::loops::recorder::Kind;
 use crate::loops::registry;
 use crate::requests::{functions, profile};
+
+/// An hour.
+const LONGEST_MS: u64 = 3_600_000;
 
 /// The caller receives `{py_profile, Token, {ok, {Frames, Stacks, Samples, Counts}} | {error,
 /// unsupported}}`. `loops`: their numbers, or `all`.
@@ -25,15 +29,18 @@ fn profile_start<'a>(
     duration_ms: u64,
     interval_us: u64,
 ) -> rustler::NifResult<Term<'a>> {
-    let loops = match loops.is_atom() {
+    let loops = match atoms::all() == loops {
         true => None,
-        false => Some(loops.decode()?),
+        false => Some(decode_list(loops)?),
     };
+    if duration_ms > LONGEST_MS {
+        return Err(rustler::Error::BadArg);
+    }
     if !main_thread::is_ready() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let times = profile::Times {
-        duration: Duration::from_millis(duration_ms.min(3_600_000)),
+        duration: Duration::from_millis(duration_ms),
         interval: Duration::from_micros(interval_us.clamp(100, 10_000_000)),
     };
     let threads = profile::Threads { loops, calls };

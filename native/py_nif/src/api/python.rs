@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
-use rustler::{Binary, Decoder, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term};
+use rustler::{Binary, Encoder, Env, LocalPid, NifResult, OwnedEnv, Term};
 
 use crate::asyncio::origin;
 use crate::atoms;
 use crate::beam::message;
 use crate::beam::message::Sender;
+use crate::beam::terms::decode_list;
 use crate::convert;
 use crate::cpython::process::interpreter::Settings;
 use crate::cpython::process::{forked, main_thread, process_end};
@@ -65,7 +66,7 @@ fn python_command<'a>(
         default_event_loop: true,
         ..settings(executable, paths, switch_interval)?
     };
-    let arguments: Vec<Binary> = list(arguments)?;
+    let arguments: Vec<Binary> = decode_list(arguments)?;
     let arguments = arguments.into_iter().map(text).collect::<NifResult<_>>()?;
     Ok(match main_thread::start_command(settings, arguments) {
         Ok(()) => atoms::ok().encode(env),
@@ -84,7 +85,7 @@ fn python_main<'a>(
     arguments: Term<'a>,
     leader: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    let arguments: Vec<String> = list(arguments)?;
+    let arguments: Vec<String> = decode_list(arguments)?;
     let caller = env.pid();
     let asked = Origin::new(env, leader);
     let posted = main_thread::post(move |py| {
@@ -215,7 +216,7 @@ fn settings<'a>(
     Ok(Settings {
         install: native_module::install,
         executable: text(executable)?,
-        paths: list(paths)?,
+        paths: decode_list(paths)?,
         switch_interval,
         default_event_loop: false,
         faulthandler: false,
@@ -224,12 +225,6 @@ fn settings<'a>(
 
 fn text(bytes: Binary<'_>) -> NifResult<CString> {
     CString::new(bytes.as_slice()).map_err(|_| rustler::Error::BadArg)
-}
-
-/// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.
-fn list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
-    term.list_length()?;
-    term.decode()
 }
 
 /// Sets the limits of values that cross: bytes of an integer, parts, new atoms.

@@ -1,9 +1,10 @@
 //! Signals of the operating system, for `py_signals` and `py_signal_handler`.
 
-use rustler::{Atom, Env};
+use rustler::{Atom, Env, NifResult, Term};
 
 use crate::atoms;
 use crate::beam::resource::Ref;
+use crate::beam::terms::decode_list;
 use crate::loops::signals;
 use crate::loops::signals::SignalRequest;
 
@@ -43,9 +44,9 @@ fn signal_give_back(signal: Atom) -> Atom {
 /// Replies to a Python thread: all dispositions are set, except for the signals that the VM
 /// rejected.
 #[rustler::nif]
-fn signals_settled(request: Ref<SignalRequest>, refused: Vec<Atom>) -> Atom {
-    request.reply(refused);
-    atoms::ok()
+fn signals_settled(request: Ref<SignalRequest>, refused: Term<'_>) -> NifResult<Atom> {
+    request.reply(decode_list(refused)?);
+    Ok(atoms::ok())
 }
 
 /// Wakes the loops that want `signal`; `false` if there is none.

@@ -12,10 +12,16 @@ use std::slice;
 use std::sync::OnceLock;
 
 use rustler::sys::{self, ErlNifTerm};
-use rustler::{Env, LocalPid, OwnedEnv, Term};
+use rustler::{Decoder, Env, LocalPid, NifResult, OwnedEnv, Term};
 
 use super::forked;
 use super::resource::{Ref, Resource};
+
+/// rustler's own decoder panics at an improper list; asking for its length raises `badarg`.
+pub fn decode_list<'a, T: Decoder<'a>>(term: Term<'a>) -> NifResult<Vec<T>> {
+    term.list_length()?;
+    term.decode()
+}
 
 /// A term of the environment `'a`.
 #[derive(Clone, Copy)]
