@@ -8,7 +8,7 @@
 export PYTHON ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline fuzz soak leaks segfaults cluster memcheck matrix dist wheel docs site clean
+.PHONY: help run doctor test check build shell lint format bench bench-check bench-baseline bench-peers fuzz soak leaks segfaults cluster memcheck matrix dist wheel docs site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,11 @@ bench-check: build ## Fail if anything is a tenth slower than bench/baseline.jso
 bench-baseline: build ## Write bench/baseline.json
 	@scripts/setup bench
 	@scripts/bench baseline --rounds 5
+
+bench-peers: build ## Measure peers: round trips, large data, spares, cores, memory; executors side by side
+	@scripts/setup bench
+	@escript bench/peers/figures.escript
+	@bin/erlang-loop bench/peers/executors.py
 
 fuzz: build ## Give every function anything, millions of times (INPUTS, SECONDS_EACH)
 	@scripts/setup test

@@ -4,6 +4,7 @@ cases/         what is measured; runs on any loop
 erlang/        Erlang asking Python, as an escript
 front_ends/    the echo servers of the other front ends and their rivals
 load/          the client, in Rust
+peers/         peers, and executors over processes: `make bench-peers`
 asgi_apps.py   the applications of cases/serving.py
 baseline.py    what `make bench-check` compares with, and how
 checking.py    comparing a run with the baseline

@@ -1,0 +1,1 @@
+"""Peers: their figures, and executors side by side. `make bench-peers` runs both."""
