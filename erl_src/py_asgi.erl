@@ -22,13 +22,15 @@
 -export([start_link/1, child_spec/1, reload/1, drain/2, handle/2, info/1, stop/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([server/0, options/0, handler/0, request/0, response/0, info/0, worker_info/0]).
+-export_type([server/0, app/0, options/0, handler/0, request/0, response/0, info/0, worker_info/0]).
 -export_type([mounted/0, reply/0]).
 
 -type server() :: pid() | atom().
+%% `module:attribute'; or several applications, each with the paths that begin with its prefix. The
+%% longest one decides.
+-type app() :: binary() | #{Prefix :: binary() => binary()}.
 -type options() :: #{
-    %% `module:attribute'.
-    app := binary(),
+    app := app(),
     %% Where its modules are; a reload reads those below it again. Default: the current folder.
     app_dir => binary(),
     %% `wsgi': the application runs on threads. Default: `asgi'.
@@ -109,7 +111,7 @@
     served := non_neg_integer()
 }.
 -type info() :: #{
-    app := binary(),
+    app := app(),
     address := py_asgi_socket:address(),
     state := serving | draining | drained,
     workers := [worker_info()]

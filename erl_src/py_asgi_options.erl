@@ -24,10 +24,16 @@ check(#{max_rss := Bytes} = Options) when not is_map_key(place, Options) ->
     py_event_loop_options:bad({max_rss, Bytes}, "for workers with `place => peer'");
 check(#{app := App} = Options) when is_binary(App) ->
     maps:foreach(fun valid/2, Options);
+check(#{app := Apps} = Options) when is_map(Apps), map_size(Apps) > 0 ->
+    maps:foreach(fun application/2, Apps),
+    maps:foreach(fun valid/2, Options);
 check(#{app := App}) ->
-    py_event_loop_options:bad({app, App}, "a binary, `module:attribute'");
+    py_event_loop_options:bad({app, App}, "a binary, `module:attribute', or a map of paths to such");
 check(Options) ->
     py_event_loop_options:bad(Options, "a map with `app'").
+
+application(<<"/", _/binary>>, App) when is_binary(App) -> ok;
+application(Prefix, App) -> py_event_loop_options:bad({app, #{Prefix => App}}, "paths to `module:attribute'").
 
 valid(app, _) -> ok;
 valid(Key, Value) when Key =:= app_dir; Key =:= uds -> valid(Key, Value, is_binary(Value), "a binary");

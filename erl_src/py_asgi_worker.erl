@@ -20,7 +20,7 @@
     server := pid(),
     socket := socket:socket() | undefined,
     place := #{place => peer | {peer, py_peer_options:options()}},
-    app := binary(),
+    app := py_asgi:app(),
     fresh := boolean(),
     importing := map(),
     config := map(),

@@ -19,6 +19,7 @@
     a_supervisor_drains_it/1,
     listens_at_a_path/1,
     erlang_handles_some_paths/1,
+    several_applications_have_prefixes/1,
     two_servers_share_a_port/1,
     serves_wsgi/1,
     workers_in_processes_of_their_own/1,
@@ -195,6 +196,21 @@ erlang_handles_some_paths(Config) ->
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/healthy")),
         ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/"))
     end).
+
+several_applications_have_prefixes(Config) ->
+    Apps = #{<<"/">> => <<"asgi_served:app">>, <<"/plain">> => <<"asgi_served:second">>},
+    with_server(#{app => Apps}, Config, fun(Server, Port) ->
+        ?assertEqual({200, <<"one">>}, asgi_load:get(Port, "/")),
+        ?assertEqual({200, <<"second">>}, asgi_load:get(Port, "/plain/x")),
+        ok = py_asgi:reload(Server),
+        ?assertEqual({200, <<"second">>}, asgi_load:get(Port, "/plain")),
+        {200, _, <<"second">>} = py_asgi:handle(Server, #{method => <<"GET">>, path => <<"/plain">>}),
+        ?assertMatch(#{app := Apps}, py_asgi:info(Server))
+    end),
+    Missing = Apps#{<<"/missing">> => <<"asgi_served:missing">>},
+    process_flag(trap_exit, true),
+    {error, {app, #{message := Text}}} = py_asgi:start_link(options(#{app => Missing}, Config)),
+    ?assertMatch({match, _}, re:run(Text, "has no attribute 'missing'")).
 
 two_servers_share_a_port(Config) ->
     with_server(#{reuse_port => true}, Config, fun(_, Port) ->
@@ -426,6 +442,9 @@ bad_options_raise(Config) ->
         #{host => <<"not an address">>},
         #{workers => 0},
         #{app => main},
+        #{app => #{}},
+        #{app => #{<<"api">> => <<"main:app">>}},
+        #{app => #{<<"/">> => main}},
         #{unknown => 1},
         #{lifetime => 0},
         #{reuse_port => yes},
@@ -513,6 +532,11 @@ write(Folder, Text) ->
         "async def failing(scope, receive, send):\n"
         "    await receive()\n"
         "    raise ValueError('no database')\n"
+        "async def second(scope, receive, send):\n"
+        "    assert scope['type'] == 'http'\n"
+        "    await send({'type': 'http.response.start', 'status': 200, 'headers': []})\n"
+        "    await send({'type': 'http.response.body', 'body': b'second'})\n"
+        "\n"
         "def wsgi(environ, start_response):\n"
         "    start_response('200 OK', [('content-length', '3')])\n"
         "    return [b'one']\n"

@@ -13,6 +13,7 @@ from erlang_loop.asgi.config import from_options
 from erlang_loop.asgi.handlers import with_handlers
 from erlang_loop.asgi.importing import forget_modules, import_app
 from erlang_loop.asgi.lifespan import LifespanError
+from erlang_loop.asgi.prefixes import Prefixes
 from erlang_loop.asgi.server import Server, access_logger
 from erlang_loop.asgi.wsgi import WsgiApp
 
@@ -24,7 +25,7 @@ _servers: dict[asyncio.AbstractEventLoop, tuple[Server, asyncio.Task[None]]] = {
 
 async def start(
     listening: int | str | None,
-    app: str,
+    app: str | dict[str, str],
     fresh: bool,
     importing: Any,
     options: dict[str, Any],
@@ -45,9 +46,16 @@ async def start(
         wsgi = str(importing.pop("interface", "asgi")) == "wsgi"
         if fresh:
             forget_modules(importing.get("app_dir"))
-        application = import_app(app, **importing)
-        if wsgi:
-            application = WsgiApp(application)
+
+        def imported(name: str) -> Any:
+            application = import_app(name, **importing)
+            return WsgiApp(application) if wsgi else application
+
+        if isinstance(app, str):
+            application = imported(app)
+        else:
+            apps = {prefix: imported(name) for prefix, name in app.items()}
+            application = Prefixes(apps, config.lifespan)
         if handlers:
             application = with_handlers(application, handlers)
         server = Server(application, config)
