@@ -296,6 +296,32 @@ async def test_close_cancels_what_does_not_end(loop, caplog):
     assert "1 connections have not ended" in caplog.text
 
 
+async def test_server_sent_events_do_not_hold_the_shutdown(loop):
+    cleaned = asyncio.Event()
+    stream = (b"content-type", b"text/event-stream")
+
+    async def app(scope, receive, send):
+        await send(start([stream]))
+        try:
+            while True:
+                await send(body(b"data: tick\n\n", more=True))
+                await asyncio.sleep(0.001)
+        finally:
+            # As an application that closes its subscription.
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    async with server_of(app, lifespan="off") as (server, address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(get(close=False))
+        assert (await reader.readuntil(b"data: tick\n\n")).startswith(b"HTTP/1.1 200 ")
+        assert await server.drain(0.05) is False
+        await server.close(0)
+        await cleaned.wait()
+        assert server.counts()["connections"] == 0
+        writer.close()
+
+
 async def test_max_requests(loop):
     async def app(scope, receive, send):
         await respond(send, b"")
