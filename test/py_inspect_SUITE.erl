@@ -6,6 +6,7 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
 -export([
     loops_of_erlang_and_of_python_are_shown/1,
+    what_threads_wait_on_is_left_out/1,
     a_loop_is_found_by_pid_name_and_number/1,
     timers_and_fds_are_counted/1,
     tasks_have_stacks_awaiters_and_callers/1,
@@ -58,6 +59,20 @@ loops_of_erlang_and_of_python_are_shown(_Config) ->
     ?assertMatch({ok, #{kind := erlang, pid := undefined, thread := 0}}, py_inspect:loop(Id)),
     ok = py_nif:event_loop_destroy(LoopRef),
     ?assertEqual({error, {no_loop, Id}}, py_inspect:loop(Id)).
+
+%% A thread that runs several loops has a loop of its own, which runs nothing.
+what_threads_wait_on_is_left_out(_Config) ->
+    Node = other_node:start([]),
+    try
+        {ok, _} = other_node:call(Node, application, ensure_all_started, [erlang_loop]),
+        {ok, _} = other_node:call(Node, py, call, [asyncio, sleep, [0]]),
+        Names = [Name || #{name := Name} <- other_node:call(Node, py_inspect, loops, [])],
+        ?assertEqual([py_default_loop, undefined], lists:sort(Names)),
+        #{loops := Loops} = other_node:call(Node, py, status, []),
+        ?assertMatch([_], Loops)
+    after
+        other_node:stop(Node)
+    end.
 
 a_loop_is_found_by_pid_name_and_number(_Config) ->
     with_loop(#{name => found}, fun(Loop) ->

@@ -47,6 +47,7 @@ fn inspect_loops(env: Env<'_>, id: u64) -> Vec<Term<'_>> {
     };
     let now = now_ns();
     (loops.iter())
+        .filter(|native| !native.is_of_runner())
         .map(|native| read(env, native, now).encode(env))
         .collect()
 }

@@ -31,7 +31,7 @@ fn status_calls(env: Env<'_>) -> Term<'_> {
 fn status_loops(env: Env<'_>) -> Term<'_> {
     let now = now_ns();
     let loops: Vec<_> = (registry::all().iter())
-        .filter(|native| native.erlang_side().is_none())
+        .filter(|native| native.erlang_side().is_none() && !native.is_of_runner())
         .map(|native| {
             let owner: Option<LocalPid> = native.owner;
             let turn = match native.pulse.awake_for(now) {

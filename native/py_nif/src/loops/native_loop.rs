@@ -31,6 +31,9 @@ pub enum Driver {
     /// Boxed, because most loops are Python's.
     Erlang(Box<Mutex<ErlangSide>>),
     Python,
+    /// A thread that runs several loops waits on one of its own. It runs nothing, so lists of loops leave
+    /// it out.
+    Runner,
 }
 
 pub struct NativeLoop {
@@ -110,6 +113,15 @@ impl NativeLoop {
         Self::create(Driver::Python, policy, Served::default())
     }
 
+    /// What a thread that runs several loops waits on.
+    pub fn for_runner() -> Result<Arc<Self>> {
+        Self::create(Driver::Runner, WaitPolicy::default(), Served::default())
+    }
+
+    pub fn is_of_runner(&self) -> bool {
+        matches!(self.driver, Driver::Runner)
+    }
+
     /// As [`for_python`](Self::for_python), for a loop that the calling process starts and owns. It
     /// rests, and `choice` finds a thread for it when it is first woken.
     pub fn for_requests(
@@ -143,7 +155,7 @@ impl NativeLoop {
                 (Some(assignment), _) => EventLoop::with_runner(assignment.clone()),
                 (None, Driver::Erlang(_)) => EventLoop::new()?,
                 // Many loops run one coroutine that never waits for a descriptor.
-                (None, Driver::Python) => EventLoop::without_descriptors(),
+                (None, Driver::Python | Driver::Runner) => EventLoop::without_descriptors(),
             },
             policy,
             signals: Signals::default(),
@@ -170,7 +182,7 @@ impl NativeLoop {
     pub fn erlang_side(&self) -> Option<MutexGuard<'_, ErlangSide>> {
         match &self.driver {
             Driver::Erlang(side) => Some(locked(side)),
-            Driver::Python => None,
+            Driver::Python | Driver::Runner => None,
         }
     }
 

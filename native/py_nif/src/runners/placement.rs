@@ -127,7 +127,7 @@ impl Runner {
     /// left.
     fn start(shared: bool) -> Option<Arc<Runner>> {
         let waits = match shared {
-            true => Some(NativeLoop::for_python(WaitPolicy::default()).ok()?),
+            true => Some(NativeLoop::for_runner().ok()?),
             false => None,
         };
         let runner = Arc::new(Runner {

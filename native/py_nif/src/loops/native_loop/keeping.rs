@@ -92,7 +92,9 @@ impl NativeLoop {
                 .as_ref()
                 .is_some_and(|assignment| assignment.cancel());
             return match &self.driver {
-                Driver::Python if !is_cancelled => self.core.parking.forget_arming(),
+                Driver::Python | Driver::Runner if !is_cancelled => {
+                    self.core.parking.forget_arming()
+                }
                 _ => self.close(sender),
             };
         }

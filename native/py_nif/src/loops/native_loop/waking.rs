@@ -85,7 +85,7 @@ impl NativeLoop {
             Driver::Erlang(_) => {
                 self.pump(env);
             }
-            Driver::Python => self.core.parking.wake(),
+            Driver::Python | Driver::Runner => self.core.parking.wake(),
         }
     }
 }
