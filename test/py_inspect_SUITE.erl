@@ -264,7 +264,7 @@ streams_show_supply_and_demand(_Config) ->
      || Function <- [numbers, numbers_later]
     ],
     Shown = eventually:passes(
-        fun(Found) -> [Each || #{waits := true} = Each <- Found] =/= [] andalso length(Found) =:= 2 end,
+        fun(Found) -> [true, true] =:= [Waits || #{waits := Waits} <- Found] end,
         fun() -> py_inspect:streams() end
     ),
     [

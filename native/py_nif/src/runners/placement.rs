@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use event_loop::{Inbox, WaitPolicy, now_ns};
+use event_loop::{Inbox, now_ns};
 
 use super::runner;
 use super::start::Start;
