@@ -2,6 +2,7 @@
 #
 #   make test STEPS="ct pytest"           some steps only
 #   make test STEPS="pytest" AGAIN=1      only the tests that failed the last time
+#   make test RETRY=1                     a few tests that fail are run once more
 #   make build PYTHON=/path/to/python3.13  another interpreter than python3 on the PATH
 #   PERF_BUILD=1 make build               for the CPU of this machine only
 
@@ -21,7 +22,7 @@ doctor: ## Look at everything that is needed, and say how to fix what is wrong
 
 test: ## Run all checks and tests; the last line counts them
 	@scripts/setup test
-	@scripts/test $(if $(AGAIN),--again) $(STEPS)
+	@scripts/test $(if $(AGAIN),--again) $(if $(RETRY),--retry) $(STEPS)
 
 check: test ## The same as test
 

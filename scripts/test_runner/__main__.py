@@ -1,6 +1,7 @@
 """Runs the named steps, or all, in order; a failed one does not stop the rest.
 
 `--again`: of the steps that can, only the tests that failed the last time.
+`--retry`: a few tests that fail are run once more, and counted, with a remark, if they pass then.
 """
 
 from __future__ import annotations
@@ -8,13 +9,13 @@ from __future__ import annotations
 import sys
 
 from test_runner import report
-from test_runner.run import run_step
+from test_runner.run import few_failed, retry_step, run_step
 from test_runner.steps import STEPS
 
 
 def main(names: list[str]) -> int:
-    again = "--again" in names
-    names = [name for name in names if name != "--again"]
+    again, retry = "--again" in names, "--retry" in names
+    names = [name for name in names if name not in ("--again", "--retry")]
     unknown = set(names) - {step.name for step in STEPS}
     if unknown:
         known = ", ".join(step.name for step in STEPS)
@@ -24,8 +25,13 @@ def main(names: list[str]) -> int:
     for step in STEPS:
         if step.name in names or not names:
             report.begin(step)
-            results.append(run_step(step, again))
-            report.end(results[-1])
+            result = run_step(step, again)
+            report.end(result)
+            if retry and few_failed(result):
+                report.begin(step)
+                result = retry_step(result)
+                report.end(result)
+            results.append(result)
     report.summary(results)
     # If nothing passed, nothing ran, which is a failure.
     passed = any(result.counts.passed for result in results)

@@ -29,6 +29,11 @@ def summary(results: Sequence[Result]) -> None:
         print("\nFailed, with full output in _build/test-logs:")
         for result in bad:
             print(f"{result.step.name:<14}{_columns(result)}")
+    lucky = [result for result in results if "only when run again" in result.remark]
+    if lucky:
+        print("\nTests that failed and passed when run again; the first logs are *.first.log:")
+        for result in lucky:
+            print(f"{result.step.name:<14}{_columns(result)}")
     skipped = sum(result.counts.skipped for result in results)
     seconds = sum(result.seconds for result in results)
     print(f"\n{seconds:.0f} s" + (f", {skipped} skipped" if skipped else ""))

@@ -15,6 +15,8 @@ from test_runner.steps import LOGS, Step
 
 # A step that takes this long hangs: its whole process group is ended and it counts as failed.
 LONGEST_SECONDS = 3600
+# More failures than these are no accident of timing on a busy machine.
+FEW = 5
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,24 @@ def run_step(step: Step, again: bool = False) -> Result:
     seconds = time.monotonic() - begun
     counts = step.count(_plain(log.read_text(errors="replace")))
     return _judge(Result(step, counts, seconds, log), code)
+
+
+def few_failed(result: Result) -> bool:
+    """Whether only tests failed, and few. A failed tool or a node that crashed has a remark."""
+    return bool(result.step.again) and 0 < result.counts.failed <= FEW and not result.remark
+
+
+def retry_step(result: Result) -> Result:
+    """Runs the failed tests once more. If all pass, they count, and the remark says how many."""
+    step, before = result.step, result.counts
+    result.log.rename(result.log.with_suffix(".first.log"))
+    again = run_step(step, again=True)
+    seconds = result.seconds + again.seconds
+    if again.counts.failed or again.counts.passed < before.failed:
+        return replace(result, log=again.log, seconds=seconds, remark="also when run again")
+    counts = replace(before, passed=before.passed + before.failed, failed=0)
+    remark = f"{before.failed} of them only when run again"
+    return Result(step, counts, seconds, again.log, remark)
 
 
 def _run(step: Step, log: Path) -> int | None:
