@@ -44,10 +44,7 @@ end_per_testcase(_Case, Config) -> called:end_case(Config).
 loops_of_erlang_and_of_python_are_shown(_Config) ->
     with_loop(#{name => shown}, fun(Loop) ->
         ?assertMatch({ok, _}, py_event_loop:run(Loop, called, loop_thread, [])),
-        %% The turn ends after the reply.
-        {ok, Shown} = eventually:passes(
-            fun({ok, #{lag := #{turns := Ended}}}) -> Ended > 0 end, fun() -> py_inspect:loop(Loop) end
-        ),
+        {ok, Shown} = has_turned(Loop),
         ?assertMatch(#{name := shown, pid := Loop, kind := python, unanswered := 0}, Shown),
         #{lag := #{turns := Turns, p50_us := Half, p99_us := Most, longest_us := Longest}} = Shown,
         ?assert(Turns > 0 andalso Half =< Most andalso Most =< Longest),
@@ -59,6 +56,12 @@ loops_of_erlang_and_of_python_are_shown(_Config) ->
     ?assertMatch({ok, #{kind := erlang, pid := undefined, thread := 0}}, py_inspect:loop(Id)),
     ok = py_nif:event_loop_destroy(LoopRef),
     ?assertEqual({error, {no_loop, Id}}, py_inspect:loop(Id)).
+
+%% A turn ends after its replies.
+has_turned(Loop) ->
+    eventually:passes(
+        fun({ok, #{lag := #{turns := Ended}}}) -> Ended > 0 end, fun() -> py_inspect:loop(Loop) end
+    ).
 
 %% A thread that runs several loops has a loop of its own, which runs nothing.
 what_threads_wait_on_is_left_out(_Config) ->
@@ -367,7 +370,7 @@ the_table_is_that_of_ps(_Config) ->
 metrics_are_prometheus_text(_Config) ->
     with_loop(#{name => 'a "strange\\\n" name'}, fun(Loop) ->
         {ok, _} = py_event_loop:run(Loop, called, loop_thread, []),
-        {ok, #{id := Id}} = py_inspect:loop(Loop),
+        {ok, #{id := Id}} = has_turned(Loop),
         Lines = binary:split(py_metrics:prometheus(), <<"\n">>, [global, trim]),
         Sample = "^[a-z_]+({[a-z]+=\"([^\"\\\\]|\\\\[\\\\\"n])*\"(,[a-z]+=\"([^\"\\\\]|\\\\[\\\\\"n])*\")*})? [-+0-9.e]+$",
         [?assert(has(Line, Sample) orelse has(Line, "^# (HELP|TYPE) [a-z_]+ .+$"), Line) || Line <- Lines],

@@ -55,6 +55,8 @@ every_command_has_a_reply(_Config) ->
     {ok, Loop} = py_event_loop:start_link(#{name => socketed}),
     {ok, Task} = py_event_loop:submit(Loop, asyncio, sleep, [3600]),
     {ok, #{id := Id}} = py_inspect:loop(Loop),
+    %% The loop takes the request a moment later.
+    eventually:is(1, fun() -> {ok, #{tasks := Tasks}} = py_inspect:tasks(Loop), length(Tasks) end),
     [
         ?assertMatch({Command, {_, _}}, {Command, binary:match(ask(Path, Command), Text)})
      || {Command, Text} <- [
