@@ -17,7 +17,7 @@
 -type event() :: #{
     %% `slow_turn': a turn that lasted for 20 ms or more, with the stack of its thread at that time.
     %% `turn': a turn of at least 1 ms has ended; `gil_wait': the thread has waited for the GIL, for
-    %% at least 0.1 ms; `fd': a descriptor became ready; `timers': so many timers were due;
+    %% at least 0.1 ms; `fd': a descriptor became ready; `timers': the number of timers that were due;
     %% `request_in', `request_out' and `request_cancel': a request begins, ends, is cancelled.
     kind := slow_turn | turn | gil_wait | fd | timers | request_in | request_out | request_cancel,
     %% How long ago it began.

@@ -34,7 +34,7 @@ PERIOD = 10.0
 
 
 class Workers:
-    """So many workers, each replaced when it ends."""
+    """A number of workers, each replaced when it ends."""
 
     def __init__(
         self,

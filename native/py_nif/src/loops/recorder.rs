@@ -26,7 +26,7 @@ pub enum Kind {
     GilWait = 2,
     /// An fd became ready.
     Fd = 3,
-    /// So many timers were due.
+    /// The number of timers that were due.
     Timers = 4,
     /// A request begins, ends, or is cancelled: its number.
     RequestIn = 5,

@@ -51,7 +51,7 @@ pub struct FrameLayout {
     pub code: usize,
     pub previous: usize,
     pub instruction: usize,
-    /// So many words have all of this.
+    /// The number of words that contain all of this.
     pub words: usize,
 }
 
